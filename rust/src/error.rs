@@ -12,11 +12,11 @@ use crate::sys;
 pub enum Error {
     /// The runtime returned an error: a damaged file, a failed call.
     Runtime(String),
-    /// An argument or a value has another type or size than the wanted one.
+    /// An argument or a value does not have the expected type or size.
     Argument(String),
     /// A function, an input or an output does not exist.
     Missing(String),
-    /// The library of the runtime cannot be opened.
+    /// The runtime library cannot be opened.
     Library(String),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The error of a call of the C interface that returned `status`.
+/// Converts the status of a call of the C interface to a result.
 pub(crate) fn check(runtime: &sys::Functions, status: c_int) -> Result<()> {
     match status {
         0 => Ok(()),
@@ -49,7 +49,7 @@ pub(crate) fn check(runtime: &sys::Functions, status: c_int) -> Result<()> {
 }
 
 /// # Safety
-/// `text` is null or ends with a zero.
+/// `text` is null or a C string that ends with a zero byte.
 pub(crate) unsafe fn text_at(text: *const std::os::raw::c_char) -> String {
     match text.is_null() {
         true => String::new(),

@@ -9,10 +9,10 @@ fn check_type(model: &Module, wanted: &str, runner: &str) -> Result<()> {
     }
 }
 
-/// Runs a model without control flow.
+/// An executor for models without control flow.
 #[derive(Debug)]
 pub struct GraphExecutor {
-    /// The factory, if the weights are part of the model.
+    /// The function `has_param` of the factory, if the executor was created from a factory.
     has_param: Option<PackedFunc>,
     module: Module,
     run: PackedFunc,
@@ -20,13 +20,13 @@ pub struct GraphExecutor {
     get_output: PackedFunc,
 }
 
-// The executor is the only owner of its module and of the functions with its state, and gives neither to anyone: only one
-// thread can use them. It shares the library, which is not changed, and weights, which executors read only. The runtime
-// counts references atomically. It is not `Sync`, because a run writes the memory of its values.
+// The executor is the only owner of its module and of the functions that access its state, and never hands them out, so
+// only one thread can use them. It shares the library and the weights, which are read-only. The runtime counts references
+// atomically. The executor is not `Sync`, because a run writes its memory.
 unsafe impl Send for GraphExecutor {}
 
 impl GraphExecutor {
-    /// An executor of a model that [`Module::load`] returned, with one device of each type that the model uses.
+    /// Creates an executor of a model that [`Module::load`] returned, with one device of each type that the model uses.
     pub fn new(model: &Module, devices: &[Device]) -> Result<GraphExecutor> {
         check_type(model, "GraphExecutorFactory", "the graph executor")?;
         let name = model.function("get_name")?.call(&[])?.into_string()?;
@@ -35,7 +35,8 @@ impl GraphExecutor {
         GraphExecutor::of_module(module, Some(model.function("has_param")?))
     }
 
-    /// An executor of a graph as JSON text and the library of its kernels; see [`GraphExecutor::load_params`].
+    /// Creates an executor from the JSON text of a graph and the library of its kernels. [`GraphExecutor::load_params`]
+    /// sets the weights.
     pub fn from_graph(graph: &str, library: &Module, device: Device) -> Result<GraphExecutor> {
         let place = [Arg::from(device.device_type()), Arg::from(device.device_id())];
         let made = PackedFunc::global("tvm.graph_executor.create")?.call(&[
@@ -63,7 +64,7 @@ impl GraphExecutor {
         self.module.function("load_params")?.call(&[params.into()]).map(drop)
     }
 
-    /// The inputs of the model, without the weights of its package.
+    /// The names of the model's inputs, without the weights in its package.
     pub fn input_names(&self) -> Result<Vec<String>> {
         let get_name = self.module.function("get_input_name")?;
         let mut names = Vec::new();
@@ -105,34 +106,35 @@ impl GraphExecutor {
         self.get_output.call(&[i.into()])?.into_tensor()
     }
 
-    /// A copy of an output.
+    /// Returns a copy of an output.
     pub fn output(&self, i: i64) -> Result<Tensor> {
         let output = self.output_in_place(i)?;
         output.to(output.device())
     }
 
-    /// Reads the elements of an output.
+    /// Copies the elements of an output into a slice.
     pub fn output_to_slice<T: Element>(&self, i: i64, elements: &mut [T]) -> Result<()> {
         self.output_in_place(i)?.copy_to_slice(elements)
     }
 }
 
-/// Runs a model with control flow or dynamic shapes.
+/// An executor for models with control flow or dynamic shapes.
 #[derive(Debug)]
 pub struct VirtualMachine {
-    // The functions keep their modules: the executable and the machine.
+    // The functions hold references to their modules: the executable and the virtual machine.
     get_arity: PackedFunc,
     get_name: PackedFunc,
     set_input: PackedFunc,
     invoke: PackedFunc,
 }
 
-// As for the graph executor: the machine is the only owner of its module and of the functions with its state. It copies its
-// inputs, and gives each result away. The executable is shared and is not changed.
+// As for the graph executor, the virtual machine is the only owner of its module and of the functions that access its
+// state. It copies its inputs and keeps no reference to its outputs. The executable is shared and read-only.
 unsafe impl Send for VirtualMachine {}
 
 impl VirtualMachine {
-    /// A machine for a model that [`Module::load`] returned, with one device of each type that the model uses.
+    /// Creates a virtual machine for a model that [`Module::load`] returned, with one device of each type that the model
+    /// uses.
     pub fn new(executable: &Module, devices: &[Device]) -> Result<VirtualMachine> {
         const POOLED: i64 = 2;
         check_type(executable, "VMExecutable", "the virtual machine")?;
@@ -149,13 +151,13 @@ impl VirtualMachine {
         Ok(VirtualMachine { get_arity, get_name, set_input, invoke })
     }
 
-    /// The names of the parameters of a function; `main` is the model.
+    /// The names of the parameters of a function; the function `main` is the model.
     pub fn input_names(&self, function: &str) -> Result<Vec<String>> {
         let count = self.get_arity.call(&[function.into()])?.into_int()?;
         (0..count).map(|i| self.get_name.call(&[function.into(), i.into()])?.into_string()).collect()
     }
 
-    /// The result of a function. Tensors among the arguments are copied.
+    /// Calls a function and returns its output. Tensor arguments are copied.
     pub fn invoke(&mut self, function: &str, arguments: &[Arg<'_>]) -> Result<Value> {
         let mut all = vec![Arg::Str(function)];
         all.extend(arguments.iter().map(|&argument| match argument {
@@ -166,7 +168,7 @@ impl VirtualMachine {
         self.invoke.call(&all[..1])
     }
 
-    /// The tensors of the result of `main` in order.
+    /// Calls `main` and returns the tensors of its output in order.
     pub fn run(&mut self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         let inputs: Vec<Arg<'_>> = inputs.iter().map(|&tensor| Arg::Lent(tensor)).collect();
         self.invoke("main", &inputs)?.into_tensors()

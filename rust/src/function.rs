@@ -1,4 +1,4 @@
-//! Functions of modules, of the runtime, and of this program.
+//! Packed functions: of modules, of the runtime, and implemented in Rust.
 
 use std::any::Any;
 use std::ffi::CString;
@@ -15,18 +15,18 @@ use crate::sys::{self, code, TVMValue};
 use crate::value::{bytes_at, c_text, Packed};
 use crate::{Arg, Element, Tensor, Value};
 
-/// A function with arguments and a result of any type.
+/// A packed function: its arguments and its return value have dynamic types.
 ///
-/// It is neither `Send` nor `Sync`: a function of an executor has the state of this executor.
+/// It is neither `Send` nor `Sync`, because a function of an executor accesses the state of that executor.
 pub struct PackedFunc {
     handle: NonNull<c_void>,
 }
 
-/// Calls with at most this many arguments need no memory of the heap for them.
+/// Calls with at most this many arguments do not allocate heap memory for them.
 const IN_PLACE: usize = 8;
 
 impl PackedFunc {
-    /// A function of the global registry.
+    /// Looks up a function in the global registry.
     pub fn global(name: &str) -> Result<PackedFunc> {
         let runtime = sys::functions()?;
         let mut found = std::ptr::null_mut();
@@ -35,7 +35,8 @@ impl PackedFunc {
         NonNull::new(found).map(|handle| PackedFunc { handle }).ok_or_else(missing)
     }
 
-    /// A function of this program. A panic becomes an error of its caller. The runtime may call it from several threads.
+    /// Creates a packed function from a closure. A panic becomes an error of the caller. The runtime may call the closure
+    /// from several threads.
     pub fn from_fn<F>(function: F) -> Result<PackedFunc>
     where
         F: Fn(&mut Arguments<'_>) -> Result<Value> + Send + Sync + 'static,
@@ -47,14 +48,14 @@ impl PackedFunc {
             (runtime.TVMFuncCreateFromCFunc)(call_closure::<F>, kept.cast(), Some(free_closure::<F>), &mut made)
         };
         if status != 0 {
-            // The runtime did not take the closure.
+            // After an error, the runtime has not taken ownership of the closure.
             drop(unsafe { Box::from_raw(kept) });
         }
         check(runtime, status)?;
         unsafe { PackedFunc::from_handle(made) }
     }
 
-    /// Registers the function under a name; `replace` allows a name that is in use.
+    /// Registers the function under a global name. With `replace`, the name may already be in use.
     pub fn register_global(&self, name: &str, replace: bool) -> Result<()> {
         let runtime = sys::functions()?;
         let name = c_text(name)?;
@@ -68,7 +69,7 @@ impl PackedFunc {
     }
 
     /// # Safety
-    /// `handle` is null or a function, and the caller gives one reference away.
+    /// `handle` is null or a function, and the caller transfers ownership of one reference.
     pub(crate) unsafe fn from_handle(handle: *mut c_void) -> Result<PackedFunc> {
         let none = || Error::Runtime("the runtime returned no function".into());
         NonNull::new(handle).map(|handle| PackedFunc { handle }).ok_or_else(none)
@@ -78,7 +79,7 @@ impl PackedFunc {
         self.handle.as_ptr()
     }
 
-    /// Calls the function. Native code is trusted: it does not read a tensor after the call that it does not count.
+    /// Calls the function. Native code is trusted not to access a tensor after the call unless it holds a reference to it.
     pub fn call(&self, arguments: &[Arg<'_>]) -> Result<Value> {
         let mut packed = Packed::new();
         if arguments.len() <= IN_PLACE {
@@ -119,7 +120,7 @@ impl fmt::Debug for PackedFunc {
     }
 }
 
-/// A tensor that a caller lends to a function of this program.
+/// A borrowed tensor argument of a function that is implemented in Rust.
 pub struct TensorRef<'a> {
     tensor: ManuallyDrop<Tensor>,
     lent: PhantomData<&'a Tensor>,
@@ -132,7 +133,7 @@ impl Deref for TensorRef<'_> {
     }
 }
 
-/// The arguments of a function of this program.
+/// The arguments of a function that is implemented in Rust.
 pub struct Arguments<'a> {
     values: &'a [TVMValue],
     codes: &'a [c_int],
@@ -148,7 +149,7 @@ impl Arguments<'_> {
         self.values.is_empty()
     }
 
-    /// The argument, if its type code is one of `wanted`.
+    /// Returns argument `i` if its type code is one of `wanted`, otherwise an error.
     fn get(&self, i: usize, wanted: &[c_int], name: &str) -> Result<(TVMValue, c_int)> {
         match (self.values.get(i), self.codes.get(i)) {
             (Some(&value), Some(&kind)) if wanted.contains(&kind) => Ok((value, kind)),
@@ -172,7 +173,7 @@ impl Arguments<'_> {
             }
         })
     }
-    /// Argument `i` as a text.
+    /// Argument `i` as a string.
     pub fn text(&self, i: usize) -> Result<String> {
         let (value, _) = self.get(i, &[code::STR], "a text")?;
         Ok(unsafe { text_at(value.v_str) })
@@ -188,13 +189,13 @@ impl Arguments<'_> {
         let tensor = ManuallyDrop::new(unsafe { Tensor::from_handle(value.v_handle.cast()) }?);
         Ok(TensorRef { tensor, lent: PhantomData })
     }
-    /// Writes all elements of the tensor in argument `i`, which is an output of the function.
+    /// Writes all elements of tensor argument `i`, an output of the function.
     pub fn write<T: Element>(&mut self, i: usize, elements: &[T]) -> Result<()> {
         self.tensor(i)?.write(elements)
     }
 }
 
-/// Gives a result to the caller, which takes over its references.
+/// Writes the return value for the caller, which takes ownership of its references.
 fn give(runtime: &sys::Functions, value: Value, ret: &mut TVMValue, kind: &mut c_int) -> Result<()> {
     let bytes = match &value {
         Value::Str(text) => Some((text.as_bytes(), code::STR)),
@@ -239,8 +240,8 @@ unsafe extern "C" fn call_closure<F>(
 where
     F: Fn(&mut Arguments<'_>) -> Result<Value> + Send + Sync + 'static,
 {
-    // A panic may not leave this function, because C called it. The closure is only shared, and what it had locked is
-    // poisoned by the panic, so its state can be used again.
+    // A panic must not unwind into the C caller. `AssertUnwindSafe` is correct: the closure is only borrowed, and locks
+    // that it held are poisoned by the panic.
     let result = catch_unwind(AssertUnwindSafe(|| -> Result<()> {
         let runtime = sys::functions()?;
         let count = usize::try_from(count).unwrap_or(0);
@@ -264,6 +265,6 @@ where
 }
 
 unsafe extern "C" fn free_closure<F>(closure: *mut c_void) {
-    // A panic of a destructor may not leave this function either.
+    // A panic of a destructor must not unwind into the C caller either.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(Box::from_raw(closure.cast::<F>()))));
 }

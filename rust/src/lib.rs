@@ -17,8 +17,8 @@
 //!
 //! A model contains native code. Load models only from sources that you trust to run code.
 //!
-//! Executors and tensors can be sent to another thread. A [`Module`] and a [`PackedFunc`] stay in their thread: they may
-//! refer to the state of an object that another handle refers to as well.
+//! Executors and tensors can be sent to another thread. A [`Module`] and a [`PackedFunc`] are not `Send`, because they
+//! may share the state of an object with other handles.
 
 #![warn(missing_docs)]
 // `build.rs` sets `tvm_classic_linked`. It cannot declare this name in a way that both old and new compilers accept.

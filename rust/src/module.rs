@@ -33,7 +33,7 @@ impl Module {
     }
 
     /// # Safety
-    /// `handle` is null or a module, and the caller gives one reference away.
+    /// `handle` is null or a module, and the caller transfers ownership of one reference.
     pub(crate) unsafe fn from_handle(handle: *mut c_void) -> Result<Module> {
         let none = || Error::Runtime("the runtime returned no module".into());
         NonNull::new(handle).map(|handle| Module { handle }).ok_or_else(none)
@@ -53,7 +53,7 @@ impl Module {
         Ok(unsafe { text_at((sys::functions()?.TVMModTypeKey)(self.as_ptr())) })
     }
 
-    /// A function of the module.
+    /// Looks up a function of the module.
     pub fn function(&self, name: &str) -> Result<PackedFunc> {
         let runtime = sys::functions()?;
         let mut found = std::ptr::null_mut();

@@ -1,4 +1,4 @@
-//! The C interface of the runtime (`tvm_runtime.h`), as far as this crate uses it.
+//! The part of the runtime's C interface (`tvm_runtime.h`) that this crate uses.
 //!
 //! Its functions are in one table. They are linked if the crate was built with `TVM_CLASSIC_LIB_DIR`. Otherwise the first
 //! use opens the library: the file or folder in the environment variable `TVM_LIBRARY_PATH`, or `libtvm_runtime.so` in
@@ -116,7 +116,7 @@ macro_rules! functions {
         #[cfg(not(tvm_classic_linked))]
         fn open() -> Result<Functions, Error> {
             let library = dynamic::open()?;
-            // The types are those of the header that this library implements; `functions` checks its version.
+            // The types match the header of the library; `functions` checks the version of the library.
             Ok(Functions {
                 $($name: unsafe {
                     std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $result>(
@@ -211,7 +211,7 @@ mod dynamic {
     }
 }
 
-/// The functions of the runtime, which are looked up at the first call.
+/// Returns the functions of the runtime. The first call looks them up in the library.
 pub fn functions() -> Result<&'static Functions, Error> {
     static TABLE: AtomicPtr<Functions> = AtomicPtr::new(ptr::null_mut());
     let mut found = TABLE.load(Ordering::Acquire);
@@ -227,12 +227,12 @@ pub fn functions() -> Result<&'static Functions, Error> {
         found = match TABLE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
             Err(first) => {
-                // Another thread was faster. Its table is equal, and this one was not given to anyone.
+                // Another thread has already published an equal table, and nothing refers to this one.
                 drop(unsafe { Box::from_raw(made) });
                 first
             }
         };
     }
-    // A table that was published is never freed.
+    // The published table is never freed, so references to it are valid for the life of the program.
     Ok(unsafe { &*found })
 }

@@ -12,27 +12,27 @@ use crate::sys;
 pub struct Device(pub(crate) sys::DLDevice);
 
 impl Device {
-    /// The device of a type (`DLDeviceType`) with a number.
+    /// The device with this type (`DLDeviceType`) and index.
     pub const fn new(device_type: i32, device_id: i32) -> Device {
         Device(sys::DLDevice { device_type, device_id })
     }
-    /// The processor.
+    /// The CPU.
     pub const fn cpu() -> Device {
         Device::new(1, 0)
     }
-    /// A GPU of NVIDIA.
+    /// The CUDA device (NVIDIA GPU) with this index.
     pub const fn cuda(device_id: i32) -> Device {
         Device::new(2, device_id)
     }
-    /// A device of OpenCL.
+    /// The OpenCL device with this index.
     pub const fn opencl(device_id: i32) -> Device {
         Device::new(4, device_id)
     }
-    /// The number of its type.
+    /// The device type (`DLDeviceType`).
     pub const fn device_type(self) -> i32 {
         self.0.device_type
     }
-    /// Its number among the devices of the type.
+    /// The index among the devices of this type.
     pub const fn device_id(self) -> i32 {
         self.0.device_id
     }
@@ -52,15 +52,15 @@ impl Device {
 pub struct DataType(pub(crate) sys::DLDataType);
 
 impl DataType {
-    /// A type from a code (`DLDataTypeCode`), a number of bits and a number of lanes.
+    /// The type with this code (`DLDataTypeCode`), number of bits and number of vector lanes.
     pub const fn new(code: u8, bits: u8, lanes: u16) -> DataType {
         DataType(sys::DLDataType { code, bits, lanes })
     }
-    /// Its code (`DLDataTypeCode`).
+    /// The type code (`DLDataTypeCode`).
     pub const fn code(self) -> u8 {
         self.0.code
     }
-    /// The bits of one lane.
+    /// The number of bits of one lane.
     pub const fn bits(self) -> u8 {
         self.0.bits
     }
@@ -83,7 +83,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type of elements. Every pattern of its bits is a value.
+/// A Rust type for tensor elements. Every bit pattern must be a valid value.
 pub trait Element: Copy + Default + sealed::Sealed + 'static {
     /// The type of a tensor with these elements.
     const DATA_TYPE: DataType;
@@ -109,12 +109,12 @@ pub struct Tensor {
     handle: NonNull<sys::DLTensor>,
 }
 
-// A tensor has no reference to data of a thread, and the runtime counts its references atomically. It is not `Sync`,
-// because another reference to its memory may write while two threads read.
+// A tensor refers to no thread-local data, and the runtime counts its references atomically. It is not `Sync`, because
+// a write through another reference to its memory may race with reads.
 unsafe impl Send for Tensor {}
 
 impl Tensor {
-    /// A tensor of zeros.
+    /// Allocates a tensor of zeros.
     pub fn zeros(shape: &[i64], dtype: DataType, device: Device) -> Result<Tensor> {
         let made = Tensor::uninitialized(shape, dtype, device)?;
         let zeros = vec![0u8; made.byte_len()?];
@@ -122,7 +122,7 @@ impl Tensor {
         Ok(made)
     }
 
-    /// A tensor with a copy of the elements.
+    /// Allocates a tensor and copies the elements into it.
     pub fn from_slice<T: Element>(elements: &[T], shape: &[i64], device: Device) -> Result<Tensor> {
         let mut made = Tensor::uninitialized(shape, T::DATA_TYPE, device)?;
         made.copy_from_slice(elements)?;
@@ -138,10 +138,10 @@ impl Tensor {
         unsafe { Tensor::from_handle(made) }
     }
 
-    /// Takes a tensor of another library without a copy.
+    /// Takes ownership of a DLPack tensor of another library without a copy.
     ///
     /// # Safety
-    /// `tensor` is a valid DLPack tensor. If the result is an error, it is still the caller's.
+    /// `tensor` is a valid DLPack tensor. On an error, the caller still owns it.
     pub unsafe fn from_dlpack(tensor: *mut sys::DLManagedTensor) -> Result<Tensor> {
         let runtime = sys::functions()?;
         let mut made = std::ptr::null_mut();
@@ -149,7 +149,7 @@ impl Tensor {
         Tensor::from_handle(made)
     }
 
-    /// The tensor for another library, which calls its `deleter`.
+    /// Converts to a DLPack tensor for another library, which must call its `deleter`.
     pub fn into_dlpack(self) -> Result<*mut sys::DLManagedTensor> {
         let runtime = sys::functions()?;
         let mut made = std::ptr::null_mut();
@@ -157,10 +157,10 @@ impl Tensor {
         Ok(made)
     }
 
-    /// Takes a reference to an array of the C interface.
+    /// Takes ownership of a reference to an array of the C interface.
     ///
     /// # Safety
-    /// `handle` is null or an array, and the caller gives one reference away.
+    /// `handle` is null or an array, and the caller transfers ownership of one reference.
     pub(crate) unsafe fn from_handle(handle: *mut sys::DLTensor) -> Result<Tensor> {
         NonNull::new(handle)
             .map(|handle| Tensor { handle })
@@ -173,34 +173,34 @@ impl Tensor {
     }
 
     fn head(&self) -> &sys::DLTensor {
-        // The head of an array does not change after its creation.
+        // The DLTensor struct of an array does not change after its creation.
         unsafe { self.handle.as_ref() }
     }
 
-    /// The extents of its dimensions.
+    /// The shape of the tensor.
     pub fn shape(&self) -> &[i64] {
         match usize::try_from(self.head().ndim) {
             Ok(ndim) if ndim > 0 => unsafe { std::slice::from_raw_parts(self.head().shape, ndim) },
             _ => &[],
         }
     }
-    /// The type of its elements.
+    /// The data type of the elements.
     pub fn dtype(&self) -> DataType {
         DataType(self.head().dtype)
     }
-    /// The device that contains it.
+    /// The device whose memory contains the tensor.
     pub fn device(&self) -> Device {
         Device(self.head().device)
     }
-    /// The number of its elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.shape().iter().map(|&extent| usize::try_from(extent).unwrap_or(0)).product()
     }
-    /// Whether it has no elements.
+    /// Whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The bytes of its elements.
+    /// The size of the elements in bytes.
     pub fn byte_len(&self) -> Result<usize> {
         let runtime = sys::functions()?;
         let mut size = 0;
@@ -232,7 +232,7 @@ impl Tensor {
         self.write(elements)
     }
 
-    /// The same for a tensor that a function of this program was given to write.
+    /// Writes all elements of a tensor argument that is an output of a Rust function.
     pub(crate) fn write<T: Element>(&self, elements: &[T]) -> Result<()> {
         self.check_elements::<T>(elements.len())?;
         self.write_bytes(elements.as_ptr().cast(), size_of_val(elements))
@@ -246,14 +246,14 @@ impl Tensor {
         check(runtime, unsafe { (runtime.TVMArrayCopyToBytes)(self.as_ptr(), elements.as_mut_ptr().cast(), size) })
     }
 
-    /// All elements in row-major order.
+    /// Returns a copy of all elements in row-major order.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let mut elements = vec![T::default(); self.len()];
         self.copy_to_slice(&mut elements)?;
         Ok(elements)
     }
 
-    /// A copy on a device.
+    /// Copies the tensor to a device.
     pub fn to(&self, device: Device) -> Result<Tensor> {
         let runtime = sys::functions()?;
         let made = Tensor::uninitialized(self.shape(), self.dtype(), device)?;
@@ -289,13 +289,13 @@ impl Tensor {
     /// The elements without a copy.
     ///
     /// # Safety
-    /// Nothing writes to the memory of the tensor while the slice exists: no other tensor with the same memory, no function,
-    /// and no other library that has it through DLPack.
+    /// Nothing writes to the memory of the tensor while the slice exists: no other tensor with the same memory, no
+    /// function, and no other library with access through DLPack.
     pub unsafe fn as_slice<T: Element>(&self) -> Result<&[T]> {
         Ok(std::slice::from_raw_parts(self.start()?, self.len()))
     }
 
-    /// The elements without a copy, to be written.
+    /// The elements as a mutable slice, without a copy.
     ///
     /// # Safety
     /// Nothing reads or writes the memory of the tensor while the slice exists; see [`Tensor::as_slice`].

@@ -1,4 +1,4 @@
-//! Arguments and results of functions.
+//! Arguments and return values of functions.
 
 use std::ffi::CString;
 use std::os::raw::c_int;
@@ -14,17 +14,17 @@ use crate::{DataType, Device, Module, PackedFunc, Tensor};
 pub enum Arg<'a> {
     /// No value.
     Null,
-    /// An integer, or 0 and 1 as a truth value.
+    /// An integer, or a Boolean as 0 or 1.
     Int(i64),
     /// A floating-point number.
     Float(f64),
-    /// A text without zeros.
+    /// A string without zero bytes.
     Str(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// A tensor, which the function may keep.
+    /// A tensor. The function may keep a reference to it.
     Tensor(&'a Tensor),
-    /// A tensor that is valid during the call. A function that keeps it makes a copy.
+    /// A tensor that is valid only during the call. A function that needs it later must copy it.
     Lent(&'a Tensor),
     /// A module.
     Module(&'a Module),
@@ -54,10 +54,10 @@ arguments! {
     &'a PackedFunc => Arg::Function; &'a Object => Arg::Object; Device => Arg::Device; DataType => Arg::DataType;
 }
 
-/// The arguments of one call as the C interface takes them. Short lists are in place.
+/// The arguments of one call in the form of the C interface. Short lists are stored inline, without heap memory.
 pub(crate) struct Packed {
     texts: Vec<CString>,
-    // Boxed, because the values point to them.
+    // Boxed, so that pointers to them in the values stay valid.
     #[allow(clippy::vec_box)]
     bytes: Vec<Box<TVMByteArray>>,
 }
@@ -110,7 +110,7 @@ impl Object {
         Ok(unsafe { (sys::functions()?.TVMObjectKind)(self.handle.as_ptr()) } == sys::OBJECT_ADT)
     }
 
-    /// The number of its constructor; 0 for a tuple.
+    /// The tag of the constructor; 0 for a tuple.
     pub fn tag(&self) -> Result<i64> {
         match self.is_adt()? {
             true => Ok(unsafe { (sys::functions()?.TVMADTTag)(self.handle.as_ptr()) }),
@@ -118,8 +118,8 @@ impl Object {
         }
     }
 
-    /// The fields of a tuple or of an algebraic data type. Tensors among them are copies, because two fields may refer to
-    /// the same memory.
+    /// The fields of a tuple or of an algebraic data type. Tensor fields are copied, because two fields may refer to the
+    /// same memory.
     pub fn fields(&self) -> Result<Vec<Value>> {
         let runtime = sys::functions()?;
         self.tag()?;
@@ -145,17 +145,17 @@ impl Drop for Object {
     }
 }
 
-/// The result of a function.
+/// The return value of a function.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Value {
     /// No value.
     Null,
-    /// An integer or a truth value.
+    /// An integer or a Boolean.
     Int(i64),
     /// A floating-point number.
     Float(f64),
-    /// A text.
+    /// A string.
     Str(String),
     /// Bytes.
     Bytes(Vec<u8>),
@@ -175,7 +175,7 @@ pub enum Value {
 
 impl Value {
     /// # Safety
-    /// The value is the result of a call, whose references are now this value's.
+    /// The value is the return value of a call, and the caller transfers ownership of its references.
     pub(crate) unsafe fn owned(value: TVMValue, kind: c_int) -> Result<Value> {
         let none = || Error::Runtime("the runtime returned a null reference".into());
         Ok(match kind {
@@ -226,7 +226,7 @@ impl Value {
             other => other.other("a float"),
         }
     }
-    /// The value as a text.
+    /// The value as a string.
     pub fn into_string(self) -> Result<String> {
         match self {
             Value::Str(text) => Ok(text),
@@ -254,7 +254,7 @@ impl Value {
             other => other.other("a function"),
         }
     }
-    /// The tensors of a result in order: of a tensor itself, and of tuples their fields.
+    /// All tensors of the value in order: the value itself, or the tensors of a tuple, including nested tuples.
     pub fn into_tensors(self) -> Result<Vec<Tensor>> {
         match self {
             Value::Tensor(tensor) => Ok(vec![tensor]),

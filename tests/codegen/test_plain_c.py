@@ -114,5 +114,5 @@ def test_a_function_of_the_runtime_is_rejected():
     a = tir.decl_buffer((4,), "float32", "a")
     ib = tir.ir_builder.create()
     ib.emit(tir.call_packed("some.function", a.data))
-    with pytest.raises(tvm.TVMError, match="f: tvm_stack_alloca needs the runtime, which plain C does not have"):
+    with pytest.raises(tvm.TVMError, match="f: plain C does not support tvm_stack_alloca, which needs the runtime"):
         text_of(tir.PrimFunc([a], ib.get()))

@@ -15,7 +15,7 @@ def test_folders():
     assert (crt / "src" / "serve.c").is_file()
     for name in micro.MicroTVMTemplateProject.list():
         assert Path(micro.get_microtvm_template_projects(name), "microtvm_api_server.py").is_file()
-    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError, match="there is no template project 'moon'; there "):
+    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError, match="unknown template project 'moon'"):
         micro.get_microtvm_template_projects("moon")
 
 
@@ -28,7 +28,7 @@ def test_the_runtime_may_be_missing(monkeypatch, tmp_path):
 def test_the_configuration_header(tmp_path):
     micro.copy_crt_config_header("host", tmp_path)
     assert "TVM_CRT_ALIGNMENT" in (tmp_path / "tvm_crt_config.h").read_text()
-    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError, match="no template project 'moon'"):
+    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError, match="unknown template project 'moon'"):
         micro.copy_crt_config_header("moon", tmp_path)
 
 

@@ -41,19 +41,19 @@ def test_earlier_versions(tmp_path, version, executors, graph):
 
 
 @pytest.mark.parametrize(("metadata", "words"), [
-    ("{", "m.tar is not a whole archive in Model Library Format: "), ("3", "not a whole archive"),
-    ("[" * 10**5, "not a whole archive"), ({}, "it has no 'version'"),
-    ({"version": 8}, "version 8 of Model Library Format is not supported; there are 1 to 7"),
+    ("{", "m.tar is not a complete archive in Model Library Format: "), ("3", "not a complete archive"),
+    ("[" * 10**5, "not a complete archive"), ({}, "it has no 'version'"),
+    ({"version": 8}, "version 8 of Model Library Format is not supported; use versions 1 to 7"),
     ({"version": 0}, "version 0"), ({"version": "7"}, "version 7"), ({"version": True}, "version True"),
     ({"version": 7}, "it has no 'modules'"), ({"version": 7, "modules": {}}, "it has no models"),
-    ({"version": 7, "modules": 3}, "not a whole archive"), ({"version": 7, "modules": {"a": 3}}, "not a whole archive"),
+    ({"version": 7, "modules": 3}, "complete archive"), ({"version": 7, "modules": {"a": 3}}, "complete archive"),
     ({"version": 7, "modules": {"a": {}}}, "it has no 'executors'"),
-    ({"version": 7, "modules": {"a": {"executors": []}}}, "not a whole archive"),
-    ({"version": 7, "modules": {"a": {"executors": ["vm"]}}}, "model 'a' is for the executor 'vm'"),
-    ({"version": 7, "modules": {"a": {"executors": ["graph"]}}}, "it has no file graph/a.graph"),
-    ({"version": 7, "modules": {"../a": {"executors": ["graph"]}}}, "a model has the name '../a'"),
-    ({"version": 7, "modules": {"": {"executors": ["aot"]}}}, "a model has the name ''"),
-    ({"version": 6, "model_name": ["a"], "executors": ["aot"]}, "not a whole archive"),
+    ({"version": 7, "modules": {"a": {"executors": []}}}, "not a complete archive"),
+    ({"version": 7, "modules": {"a": {"executors": ["vm"]}}}, "model 'a' has the unknown executor 'vm'"),
+    ({"version": 7, "modules": {"a": {"executors": ["graph"]}}}, "the file graph/a.graph is missing"),
+    ({"version": 7, "modules": {"../a": {"executors": ["graph"]}}}, "'../a' is not a valid name of a model"),
+    ({"version": 7, "modules": {"": {"executors": ["aot"]}}}, "'' is not a valid name of a model"),
+    ({"version": 6, "model_name": ["a"], "executors": ["aot"]}, "not a complete archive"),
 ])  # fmt: skip
 def test_damaged_metadata(tmp_path, metadata, words):
     write(tmp_path, metadata)
@@ -62,5 +62,5 @@ def test_damaged_metadata(tmp_path, metadata, words):
 
 
 def test_no_metadata(tmp_path):
-    with pytest.raises(tvm.TVMError, match="m.tar is not a whole archive"):
+    with pytest.raises(tvm.TVMError, match="m.tar is not a complete archive"):
         read_models(tmp_path, "m.tar")

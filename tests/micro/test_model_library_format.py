@@ -113,9 +113,9 @@ def test_several_models_in_one_archive(seed, tmp_path):
     assert set(metadata["modules"]) == set("abc")
     assert {f"codegen/host/include/tvmgen_{name}.h" for name in "ab"} < set(files)
     assert {"src/c.relay", "codegen/host/lib/c_lib0.o", "executor-config/graph/c.graph"} < set(files)
-    with pytest.raises(tvm.TVMError, match="models in one archive have different names, got a, b, a"):
+    with pytest.raises(tvm.TVMError, match="models in one archive must have different names, got a, b, a"):
         micro.export_model_library_format([*models[:2], models[0]], tmp_path / "n.tar")
-    with pytest.raises(tvm.TVMError, match="contains at least one model"):
+    with pytest.raises(tvm.TVMError, match="must contain at least one model"):
         micro.export_model_library_format([], tmp_path / "n.tar")
     assert not (tmp_path / "n.tar").exists()
 

@@ -55,7 +55,7 @@ def test_inputs_are_checked(project, model):
         micro.run_project(project, {**given, "y": given["x"]})
     with pytest.raises(tvm.TVMError, match=r"input 'x' has shape \(7, 3\) and type int8"):
         micro.run_project(project, {**given, "x": given["x"].T})
-    with pytest.raises(tvm.TVMError, match="type float32, the model expects"):
+    with pytest.raises(tvm.TVMError, match="type float32, but the model expects"):
         micro.run_project(project, {**given, "x": given["x"].astype("float32")})
 
 
@@ -65,14 +65,14 @@ def test_transports_that_are_not_open(project):
         transport.timeouts()
     with pytest.raises(TransportClosedError, match="the transport is not open"):
         transport.read(1, 1)
-    with transport, pytest.raises(RPCError, match="the transport is open already"):
+    with transport, pytest.raises(RPCError, match="the transport is already open"):
         project.transport().open()
 
 
 @pytest.mark.parametrize(("options", "words"), [
     ({"verbos": True}, "the project has no option 'verbos'; did you mean 'verbose'"),
-    ({"verbose": "yes"}, "option verbose of the project is of type bool, got 'yes'"),
-    ({"compile_definitions": 3}, "option compile_definitions of the project is of type str, got 3"),
+    ({"verbose": "yes"}, "option verbose of the project must be of type bool, got 'yes'"),
+    ({"compile_definitions": 3}, "option compile_definitions of the project must be of type str, got 3"),
 ])  # fmt: skip
 def test_options_are_checked(project, options, words):
     with pytest.raises(ValueError, match=words):
@@ -88,11 +88,11 @@ def test_defaults_and_required_options():
              ProjectOption("b", choices=("x", "y"), required=("flash",), help="")]  # fmt: skip
     assert add_unspecified_options(None, known) == {"a": 1} and add_unspecified_options({"a": 2}, known) == {"a": 2}
     assert options_of("build", {"a": 2, "b": "x"}, known) == {"a": 2}
-    with pytest.raises(ValueError, match=r"flash of the project needs the option b \(x, y\)"):
+    with pytest.raises(ValueError, match=r"flash of the project requires the option b \(x, y\)"):
         options_of("flash", {"a": 2}, known)
-    with pytest.raises(ValueError, match="option b of the project is one of x, y, got 'z'"):
+    with pytest.raises(ValueError, match="option b of the project must be one of x, y, got 'z'"):
         check_options({"b": "z"}, known)
-    with pytest.raises(ValueError, match="option a of the project is of type int, got True"):
+    with pytest.raises(ValueError, match="option a of the project must be of type int, got True"):
         check_options({"a": True}, known)
 
 
@@ -104,7 +104,7 @@ def test_templates_and_projects_are_not_confused(project, archive, tmp_path):
         micro.TemplateProject.from_directory(folder)
     with pytest.raises(ProjectAPIServerNotFoundError, match="is not a project"):
         micro.TemplateProject.from_directory(tmp_path)
-    with pytest.raises(RPCError, match="exists; a project is generated into a new folder"):
+    with pytest.raises(RPCError, match="exists; generate the project in a new folder"):
         micro.generate_project_from_mlf(HOST, tmp_path, archive, None)
 
 
@@ -138,8 +138,8 @@ def test_hostile_archives(archive, tmp_path):
         metadata = read.extractfile("metadata.json").read()
     cases = {
         "would be written outside the folder": ("../../escaped", b"x"),
-        "which is not an identifier of C": ("metadata.json", metadata.replace(b'"in_put"', b'"a[9]; int b"')),
-        "is not a whole archive in Model Library Format": ("metadata.json", b"{"),
+        "which is not a C identifier": ("metadata.json", metadata.replace(b'"in_put"', b'"a[9]; int b"')),
+        "is not a complete archive in Model Library Format": ("metadata.json", b"{"),
         "KeyError": ("metadata.json", metadata.replace(b'"index"', b'"place"')),
     }
     for words, (name, data) in cases.items():

@@ -63,7 +63,7 @@ def test_parameters_are_told_from_inputs(package: cases.Case):
     params = tvm.relay.load_param_dict(entries(package.model)["mod.params"])
     factory = load(package.model)
     assert params and all(factory["has_param"](name) for name in params)
-    with pytest.raises(tvm.TVMError, match="has_param: the name of an input is wanted"):
+    with pytest.raises(tvm.TVMError, match="has_param: expected the name of an input"):
         factory["has_param"](3)
 
 

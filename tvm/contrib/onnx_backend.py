@@ -31,8 +31,8 @@ class CompiledModel(BackendRep):
     opt_level : int, optional
         The level of optimization.
     compile : callable, optional
-        ``(module, params)`` to an object with the methods of ``GraphModule`` that run a model; without it, the graph
-        executor.
+        A function from ``(module, params)`` to an object with the methods of ``GraphModule`` that run a model. By
+        default, models are compiled for the graph executor.
     """
 
     def __init__(self, model, opt_level: int = 3, compile: Callable[[Any, Any], Any] | None = None):
@@ -63,7 +63,7 @@ def _from_carrier(array: Any, kind: SmallType, texts: Texts | None) -> Any:
 
 
 def compile_for_graph_executor(module: Any, params: Any) -> Any:
-    """The model on the graph executor.
+    """Compile a model for the graph executor on this machine's CPU.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def compile_for_graph_executor(module: Any, params: Any) -> Any:
 
 
 class _Program:
-    """A model with static shapes and without control flow as ``compile`` compiles it, any other model on the virtual
-    machine."""
+    """A compiled model. ``compile`` compiles models with static shapes and without control flow; other models are
+    compiled for the virtual machine."""
 
     def __init__(self, model, shape: dict[str, list], opt_level: int, compile: Callable[[Any, Any], Any]):
         from ..relay import vm

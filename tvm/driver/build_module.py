@@ -194,13 +194,16 @@ def build_parts(parts: dict[Target, IRModule], host: Target):
 
 
 def build_kernels(kernels: Iterable[tuple[Target, IRModule]], host: Target):
-    """The same of lowered kernels, each with its target, which may be lowered as they are asked for: code for the host
-    is made meanwhile, where its back end can."""
+    """Compile lowered kernels, each with its target, into one runtime module.
+
+    The kernels may be lowered while they are iterated; meanwhile a back end can compile host code in the background."""
     return _compiled(kernels, host, _compilation(host))
 
 
 def build_for_host(modules: Iterable[IRModule], host: Target):
-    """Compile functions for the host that are in the form code generation takes, as they come."""
+    """Compile modules of host functions, which are ready for code generation, into one runtime module.
+
+    A back end can compile a module in the background while the next one is lowered."""
     with _compilation(host) as code:
         for mod in modules:
             code.add(mod)

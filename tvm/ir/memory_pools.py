@@ -98,13 +98,13 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
     pool_name : str
         The name of the pool.
     targets : list of Target
-        The targets that reach it.
+        The targets that can access it.
     constant_info_arr : list of ConstantInfo, optional
-        The constants it holds.
+        The constants in the pool.
     pool_info_properties : PoolInfoProperties, optional
         Its size and speed.
     constant_info_array : list of ConstantInfo, optional
-        The name of the field, an alias of ``constant_info_arr``.
+        Another name of the parameter ``constant_info_arr``.
     """
 
     constant_info_array: tuple[Any, ...] = ()
@@ -140,7 +140,7 @@ class AllocatedPoolInfo(Node, key="ir.AllocatedPoolInfo"):
     Parameters
     ----------
     pool : PoolInfo
-        The pool, ``pool_info`` as an attribute; a ``ConstantPoolInfo`` lists the constants in it.
+        The pool; the attribute ``pool_info`` is another name for it. A ``ConstantPoolInfo`` lists its constants.
     allocated_size : int
         The number of bytes that the program uses in it.
     pool_var_idx : int, optional

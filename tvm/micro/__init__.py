@@ -1,6 +1,6 @@
 """Models for microcontrollers: archives in Model Library Format, template projects, and transports to boards.
 
-The modules are imported at first use: the server of a project imports ``tvm.micro.project_api`` only.
+The modules are imported on first access, because the server of a project needs only ``tvm.micro.project_api``.
 """
 
 from __future__ import annotations

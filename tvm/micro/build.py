@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..error import TVMError
 
-# The folder of the package first: an installed package has no source tree.
+# The package folder comes first, because an installed package has no source tree.
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CRT_FOLDERS = (_PACKAGE / "standalone_crt", _PACKAGE.parent / "csrc" / "crt")
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -39,7 +39,7 @@ class CrtNotFoundError(TVMError):
 
 
 class MicroTVMTemplateProjectNotFoundError(TVMError):
-    """There is no template project of a name."""
+    """There is no template project with the given name."""
 
 
 def get_standalone_crt_dir() -> str:
@@ -58,9 +58,7 @@ def get_standalone_crt_dir() -> str:
     for folder in _CRT_FOLDERS:
         if (folder / "include" / "tvm_crt.h").is_file():
             return str(folder)
-    raise CrtNotFoundError(
-        "the C runtime for microcontrollers is in none of the folders " + ", ".join(map(str, _CRT_FOLDERS))
-    )
+    raise CrtNotFoundError("the C runtime for microcontrollers was not found in " + ", ".join(map(str, _CRT_FOLDERS)))
 
 
 def get_microtvm_template_projects(platform: str) -> str:
@@ -84,7 +82,7 @@ def get_microtvm_template_projects(platform: str) -> str:
     known = MicroTVMTemplateProject.list()
     if platform not in known:
         raise MicroTVMTemplateProjectNotFoundError(
-            f"there is no template project '{platform}'; there are {', '.join(known)}"
+            f"unknown template project '{platform}'; available: {', '.join(known)}"
         )
     return str(_TEMPLATES / platform)
 
@@ -95,7 +93,7 @@ def copy_crt_config_header(platform: str, output_path: str | Path) -> None:
     Parameters
     ----------
     platform : str
-        The name of the template project that the header is for.
+        The name of the template project whose platform uses the header.
     output_path : str or Path
         The folder.
     """

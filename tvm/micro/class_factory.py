@@ -1,4 +1,4 @@
-"""Constructor calls as JSON: a class, its arguments, and the instance made from them."""
+"""Serialize constructor calls: a class and its arguments as JSON, from which another process creates the instance."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class SerializedFactoryError(TVMError):
 
 
 class ClassFactory:
-    """A call of a constructor that is made later, possibly in another process.
+    """A deferred call of a constructor, which may be executed in another process.
 
-    Subclasses set ``SUPERCLASS``: only its subclasses are read from JSON.
+    Subclasses set ``SUPERCLASS``: ``from_json`` accepts only its subclasses.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ClassFactory:
         self.cls, self.init_args, self.init_kw = cls, list(init_args), dict(init_kw)
 
     def override_kw(self, **kw_overrides: Any) -> ClassFactory:
-        """Return the factory with other keyword arguments.
+        """Return a copy of the factory with some keyword arguments replaced.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class ClassFactory:
 
     @property
     def to_json(self) -> str:
-        """The factory as JSON.
+        """Return the factory as JSON text.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class ClassFactory:
 
     @classmethod
     def from_json(cls, data: str) -> ClassFactory:
-        """Read what ``to_json`` wrote.
+        """Create a factory from the JSON text that ``to_json`` returned.
 
         Parameters
         ----------

@@ -1,4 +1,5 @@
-"""The memory of a model in the metadata of Model Library Format: the model, its kernels, and storage of the graph."""
+"""Compute the section ``memory`` of Model Library Format metadata: memory use of the model, its kernels and its
+graph."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class NonStaticShapeError(TVMError):
 
 
 def memory_of(model: Any, main_name: str) -> dict[str, Any]:
-    """Return the section ``memory`` of a model.
+    """Return the section ``memory`` of the metadata of a model.
 
     Parameters
     ----------
@@ -32,8 +33,8 @@ def memory_of(model: Any, main_name: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        Bytes of workspace, inputs and outputs, and constants, of the model and of each kernel; for the graph executor
-        also the storage of the values between kernels.
+        The sizes in bytes of workspace, inputs, outputs and constants, of the model and of each kernel. For the graph
+        executor, also the storage of intermediate values.
     """
     inputs, outputs = _interface(model)
     functions = model.function_metadata
@@ -49,7 +50,7 @@ def memory_of(model: Any, main_name: str) -> dict[str, Any]:
 
 
 def workspace_pools_of(interface: Interface) -> list[dict[str, Any]]:
-    """Return the memory pools that a caller of the C interface passes.
+    """Return the memory pools that a caller of the C interface must pass to the model.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def workspace_pools_of(interface: Interface) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Name, name in C, size and alignment of each pool.
+        The name, the name in C, the size and the alignment of each pool.
     """
     return [
         {"name": pool.name, "c_name": name, "size_bytes": pool.nbytes, "alignment": pool.alignment}
@@ -68,7 +69,7 @@ def workspace_pools_of(interface: Interface) -> list[dict[str, Any]]:
 
 
 def _planned_workspace(model: Any) -> int | None:
-    """The bytes of the workspace of an ahead-of-time model, which its memory planner decided."""
+    """Return the planned workspace size in bytes of a model for the executor aot; None for other models."""
     if not isinstance(model, AOTExecutorFactoryModule):
         return None
     pools = model.executor_codegen_metadata.pool_inputs.values()
@@ -103,7 +104,7 @@ def _kernel_entries(info: FunctionInfo) -> dict[str, Any]:
 
 
 def _interface(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The inputs and outputs of a model by name, in order."""
+    """Return the descriptions of the inputs and of the outputs of a model, by name and in order."""
     main = model.ir_mod["main"]
     if any(has_dynamic_dims(t) for t in flatten_type(main.checked_type_.ret_type)):
         raise NonStaticShapeError(f"model '{model.libmod_name}': an output has a dynamic shape")
@@ -136,7 +137,7 @@ def _tensors(
 
 
 def _storage(graph: Mapping[str, Any], params: set[str]) -> list[dict[str, Any]]:
-    """The storage of a graph: its bytes, and the inputs and outputs that it contains."""
+    """Return the storage blocks of a graph, each with its size and the inputs and outputs in it."""
     attributes, rows = graph["attrs"], graph["node_row_ptr"]
     identifiers = attributes["storage_id"][1]
     sizes: dict[int, int] = {}

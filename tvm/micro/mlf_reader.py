@@ -1,4 +1,4 @@
-"""Read the description of archives in Model Library Format, of versions 1 to 7."""
+"""Read the metadata of archives in Model Library Format, versions 1 to 7."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..error import TVMError
 
 _METADATA = "metadata.json"
 _NEWEST = 7
-# The names of a member in the versions of the format, newest first.
+# The JSON key of the executors in the versions of the format, newest first.
 _EXECUTORS = ("executors", "executor", "runtimes")
 
 
@@ -50,7 +50,7 @@ def read_models(folder: str | Path, shown: str) -> list[MlfModel]:
         version = metadata["version"]
         if type(version) is not int or not 1 <= version <= _NEWEST:
             raise TVMError(
-                f"{shown}: version {version} of Model Library Format is not supported; there are 1 to {_NEWEST}"
+                f"{shown}: version {version} of Model Library Format is not supported; use versions 1 to {_NEWEST}"
             )
         modules = metadata["modules"] if version == _NEWEST else {metadata["model_name"]: metadata}
         if not modules:
@@ -58,16 +58,16 @@ def read_models(folder: str | Path, shown: str) -> list[MlfModel]:
         return [_model(root, name, module, version) for name, module in modules.items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as problem:
         reason = f"it has no {problem}" if isinstance(problem, KeyError) else str(problem)
-        raise TVMError(f"{shown} is not a whole archive in Model Library Format: {reason}") from problem
+        raise TVMError(f"{shown} is not a complete archive in Model Library Format: {reason}") from problem
 
 
 def _model(root: Path, name: Any, description: Any, version: int) -> MlfModel:
     if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name:
-        raise ValueError(f"a model has the name {name!r}")
+        raise ValueError(f"{name!r} is not a valid name of a model")
     executors = description[next((key for key in _EXECUTORS if key in description), _EXECUTORS[0])]
     executor = executors if isinstance(executors, str) else executors[0]
     if executor not in ("graph", "aot"):
-        raise ValueError(f"model '{name}' is for the executor {executor!r}")
+        raise ValueError(f"model '{name}' has the unknown executor {executor!r}")
     graph = None
     if executor == "graph":
         config = root / ("runtime-config" if version == 1 else "executor-config") / "graph"
@@ -78,5 +78,5 @@ def _model(root: Path, name: Any, description: Any, version: int) -> MlfModel:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise ValueError(f"it has no file {path.parent.name}/{path.name}")
+        raise ValueError(f"the file {path.parent.name}/{path.name} is missing")
     return path

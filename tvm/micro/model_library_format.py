@@ -60,7 +60,7 @@ def export_model_library_format(
     Parameters
     ----------
     mods : ExecutorFactoryModule or list of ExecutorFactoryModule
-        The models, as ``relay.build`` returns them. Their names (``mod_name``) differ.
+        The models, as ``relay.build`` returns them. Their names (``mod_name``) must be unique.
     file_name : str or Path
         The archive.
     timestamp : float, optional
@@ -85,10 +85,10 @@ def export_model_library_format(
         _check(model)
     names = [model.libmod_name for model in models]
     if not names:
-        raise TVMError("a Model Library Format archive contains at least one model")
+        raise TVMError("a Model Library Format archive must contain at least one model")
     if len(set(names)) != len(names):
         raise TVMError(
-            f"models in one archive have different names, got {', '.join(names)}; set mod_name of relay.build"
+            f"models in one archive must have different names, got {', '.join(names)}; set mod_name of relay.build"
         )
     when = datetime.now(timezone.utc) if timestamp is None else datetime.fromtimestamp(timestamp, timezone.utc)
     with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
@@ -106,19 +106,19 @@ def _check(model: Any) -> None:
     """Raise an error for a model that the format cannot contain."""
     if not isinstance(model, ExecutorFactoryModule):
         raise UnsupportedInModelLibraryFormatError(
-            f"Model Library Format contains models that relay.build compiled for the executor graph or aot, got "
-            f"{type(model).__name__}; models for the virtual machine are written with -f so"
+            f"Model Library Format supports models that relay.build compiled for the executor graph or aot, got "
+            f"{type(model).__name__}; export models for the virtual machine with -f so"
         )
     for module, _ in model.get_lib().walk_imports():
         if not module.is_dso_exportable:
             raise UnsupportedInModelLibraryFormatError(
-                f"Model Library Format contains code for CPUs; model '{model.libmod_name}' has a module of type "
+                f"Model Library Format supports only code for CPUs; model '{model.libmod_name}' has a module of type "
                 f"'{module.type_key}'"
             )
 
 
 def _write_model(model: ExportableModule, root: Path, when: datetime) -> dict[str, Any]:
-    """Write the files of a model; the result is its description in the metadata."""
+    """Write the files of a model and return its metadata."""
     name, executor = model.libmod_name, model.executor.name
     description: dict[str, Any] = {
         "model_name": name,
@@ -168,7 +168,8 @@ def _write_code(model: ExportableModule, host: Path) -> None:
 
 
 def _write_archive(root: Path, path: Path, mtime: int) -> None:
-    """Write the files of a folder as an archive, in the order of their names and without owners."""
+    """Write the files of a folder into an archive, sorted by name and without file owners, so that it is
+    reproducible."""
     part = path.with_name(path.name + ".part")
     try:
         with tarfile.open(part, "w", format=tarfile.PAX_FORMAT) as archive:

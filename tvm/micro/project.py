@@ -16,17 +16,17 @@ from .transport import Transport
 
 
 class TemplateProjectError(TVMError):
-    """A generated project was expected, but the folder is a template."""
+    """The folder is a template, but a generated project was expected."""
 
 
 class NotATemplateProjectError(TVMError):
-    """A template was expected, but the folder is a generated project."""
+    """The folder is a generated project, but a template was expected."""
 
 
 def add_unspecified_options(
     options: Mapping[str, Any] | None, server_project_options: Iterable[server.ProjectOption]
 ) -> dict[str, Any]:
-    """Return options with the defaults of those that are not given.
+    """Return the given options, completed with the default values of all others.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def add_unspecified_options(
 
 
 def check_options(options: Mapping[str, Any], known: Iterable[server.ProjectOption]) -> None:
-    """Check that a project has these options and that they have allowed values.
+    """Check that a project has these options and that their values are allowed.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def check_options(options: Mapping[str, Any], known: Iterable[server.ProjectOpti
             raise ValueError(f"the project has no option '{name}'{did_you_mean(name, by_name, '; ')}; its options are "
                              f"{', '.join(sorted(by_name))}")  # fmt: skip
         if not isinstance(value, types[option.type]) or (option.type == "int" and isinstance(value, bool)):
-            raise ValueError(f"option {name} of the project is of type {option.type}, got {value!r}")
+            raise ValueError(f"option {name} of the project must be of type {option.type}, got {value!r}")
         if option.choices is not None and value not in option.choices:
-            raise ValueError(f"option {name} of the project is one of {', '.join(option.choices)}, got {value!r}")
+            raise ValueError(f"option {name} of the project must be one of {', '.join(option.choices)}, got {value!r}")
 
 
 def options_of(method: str, options: Mapping[str, Any], known: Iterable[server.ProjectOption]) -> dict[str, Any]:
@@ -100,12 +100,12 @@ def options_of(method: str, options: Mapping[str, Any], known: Iterable[server.P
             accepted[option.name] = options[option.name]
         elif method in (option.required or ()):
             choices = f" ({', '.join(option.choices)})" if option.choices else ""
-            raise ValueError(f"{method} of the project needs the option {option.name}{choices}")
+            raise ValueError(f"the method {method} of the project requires the option {option.name}{choices}")
     return accepted
 
 
 class ProjectTransport(Transport):
-    """A transport through the server of a project.
+    """A transport to the program of a project, through the project's server.
 
     Parameters
     ----------
@@ -139,7 +139,8 @@ class ProjectTransport(Transport):
 
     @staticmethod
     def _checked(call: Any, *args: Any) -> Any:
-        """The result of a call; errors of transports are raised as such."""
+        """Return the result of a call to the server; raise transport errors of the server as the original error
+        classes."""
         try:
             return call(*args)
         except client.RPCError as problem:
@@ -156,7 +157,7 @@ class GeneratedProject:
     api_client : ProjectAPIClient
         The client of the project's server.
     options : dict of str to object
-        The options of the project, without defaults.
+        The options of the project. Others get their default values.
 
     Raises
     ------
@@ -201,7 +202,7 @@ class GeneratedProject:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the project, with defaults."""
+        """The options of the project, including default values."""
         return self._options
 
     @options.setter
@@ -354,7 +355,7 @@ class TemplateProject:
 
 
 def _opened(kind: Any, folder: str | Path, *args: Any) -> Any:
-    """A project of a folder; its server ends if the project cannot be opened."""
+    """Start the server of a folder and create an object of class ``kind`` for it. If this fails, end the server."""
     api_client = client.instantiate_from_dir(folder)
     try:
         return kind(api_client, *args)

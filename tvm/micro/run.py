@@ -34,12 +34,12 @@ class TensorFacts(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the data."""
+        """The size of the data in bytes."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.numpy_dtype.itemsize
 
     @property
     def numpy_dtype(self) -> np.dtype:
-        """The data type of NumPy."""
+        """The NumPy data type."""
         return ndarray.empty((0,), self.dtype).numpy().dtype
 
 
@@ -66,7 +66,7 @@ def model_of(project: GeneratedProject) -> ProjectModel:
     Raises
     ------
     TVMError
-        The metadata of the project's model are damaged.
+        The metadata of the project's model is damaged.
     """
     path = str(project.info().model_library_format_path)
     with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
@@ -76,7 +76,7 @@ def model_of(project: GeneratedProject) -> ProjectModel:
         (model,) = models
         return ProjectModel(_facts(model, "inputs"), _facts(model, "outputs"))
     except (ValueError, KeyError, TypeError, IndexError) as problem:
-        raise TVMError(f"the metadata in {path} do not describe the tensors of one model: {problem}") from problem
+        raise TVMError(f"the metadata in {path} does not describe the tensors of one model: {problem}") from problem
 
 
 def _facts(model: MlfModel, kind: str) -> dict[str, TensorFacts]:
@@ -95,7 +95,7 @@ def run_project(project: GeneratedProject, inputs: Mapping[str, Any], timeout_se
     inputs : dict of str to array
         The inputs by name.
     timeout_sec : float, optional
-        The time limit; by default that of the transport.
+        The time limit in seconds; by default the time limit of the transport.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def run_project(project: GeneratedProject, inputs: Mapping[str, Any], timeout_se
 
 
 def _packed(model: ProjectModel, inputs: Mapping[str, Any]) -> bytes:
-    """The bytes of all inputs in the order of the model."""
+    """Return the bytes of all inputs, concatenated in the order of the model's inputs."""
     for name in inputs:
         if name not in model.inputs:
             raise TVMError(f"the model has no input '{name}'{did_you_mean(name, model.inputs, '; ')}; its inputs are "
@@ -129,7 +129,7 @@ def _packed(model: ProjectModel, inputs: Mapping[str, Any]) -> bytes:
             raise TVMError(f"the input '{name}' is missing")
         array = np.asarray(inputs[name])
         if array.shape != facts.shape or array.dtype != facts.numpy_dtype:
-            raise TVMError(f"input '{name}' has shape {array.shape} and type {array.dtype}, the model expects "
+            raise TVMError(f"input '{name}' has shape {array.shape} and type {array.dtype}, but the model expects "
                            f"{facts.shape} and {facts.dtype}")  # fmt: skip
         parts.append(np.ascontiguousarray(array).tobytes())
     return b"".join(parts)
@@ -142,7 +142,7 @@ def _received(model: ProjectModel, transport: Transport, limit: float) -> Projec
         raise TVMError(f"the model on the device returned an error: {reason}")
     expected = sum(facts.nbytes for facts in model.outputs.values())
     if size != expected:
-        raise TVMError(f"the device sent {size} bytes of outputs, the model has {expected}")
+        raise TVMError(f"the device sent {size} bytes of outputs, but the outputs of the model have {expected} bytes")
     data, at, outputs = transport.read(size, limit), 0, {}
     for name, facts in model.outputs.items():
         outputs[name] = np.frombuffer(data[at : at + facts.nbytes], facts.numpy_dtype).reshape(facts.shape)

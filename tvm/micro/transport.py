@@ -1,4 +1,4 @@
-"""Byte streams to programs on a device, and a transport that logs another one."""
+"""Transports: byte streams to programs on a device. ``TransportLogger`` wraps a transport and logs its calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LOGGED_BYTES = 32
 
 
 def debug_transport_timeouts(session_start_retry_timeout_sec: float = 0) -> TransportTimeouts:
-    """The time limits for a program under a debugger: none.
+    """Return time limits for a program under a debugger: reads and writes have no limit.
 
     Parameters
     ----------
     session_start_retry_timeout_sec : float, optional
-        The interval of attempts to connect.
+        The time between attempts to connect, in seconds.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def debug_transport_timeouts(session_start_retry_timeout_sec: float = 0) -> Tran
 
 
 class Transport(abc.ABC):
-    """A byte stream to a program; a context manager that opens and closes it."""
+    """A byte stream to a program. As a context manager, it opens and closes the stream."""
 
     def __enter__(self) -> Transport:
         self.open()
@@ -88,7 +88,7 @@ class Transport(abc.ABC):
 
 
 class TransportLogger(Transport):
-    """A transport that logs the calls of another one.
+    """A transport that forwards all calls to another transport and logs them.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class TransportLogger(Transport):
 
 
 def _shown(data: bytes) -> str:
-    """The number of bytes, and the first ones in hexadecimal."""
+    """Return a summary for the log: the number of bytes, and the first bytes in hexadecimal."""
     dots = " ..." if len(data) > _LOGGED_BYTES else ""
     return f"{len(data)} bytes: {data[:_LOGGED_BYTES].hex(' ')}{dots}"
 

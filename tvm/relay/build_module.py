@@ -188,9 +188,9 @@ def build(
     runtime : Runtime, optional
         The runtime of the compiled model.
     workspace_memory_pools : WorkspaceMemoryPools, optional
-        Memory pools for intermediate values; not supported.
+        Memory pools for intermediate values; only for executor aot with runtime crt.
     constant_memory_pools : ConstantMemoryPools, optional
-        Memory pools for constants; not supported.
+        Memory pools for constants; only for executor aot with runtime crt.
     params : dict of str to NDArray, optional
         The weights by name, which become constants.
     mod_name : str, optional

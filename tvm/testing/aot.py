@@ -1,4 +1,4 @@
-"""Models compiled ahead of time to plain C, built with the C compiler of this machine and compared with references."""
+"""Test models compiled ahead of time to plain C: build a C program for this machine, run it, compare its outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .aot_program import MODEL_FLAGS, Extras, Program
 
 
 class AOTTestModel(NamedTuple):
-    """A model, its inputs, and the outputs that it should compute.
+    """A model, its inputs, and the expected outputs.
 
     Parameters
     ----------
@@ -36,13 +36,14 @@ class AOTTestModel(NamedTuple):
     outputs : dict of str to numpy.ndarray
         The outputs by name, in order.
     output_tolerance : float, optional
-        The largest absolute difference of an output; without it, integers are equal and floats nearly equal.
+        The maximum absolute error of an output. By default, integers must be equal and floats must agree to a relative
+        error of 1e-4 or an absolute error of 1e-5.
     name : str, optional
         The name of the model.
     params : dict of str to NDArray, optional
         The weights by name.
     extra_memory_in_bytes : int, optional
-        The largest difference between a workspace and its plan (``debug_calculated_workspaces``).
+        The maximum difference between the size of a workspace and its planned size (``debug_calculated_workspaces``).
     """
 
     module: IRModule
@@ -55,7 +56,7 @@ class AOTTestModel(NamedTuple):
 
 
 class AOTCompiledTestModel(NamedTuple):
-    """A test model and what it was compiled to.
+    """A test model and its compiled form.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class AOTCompiledTestModel(NamedTuple):
 
 
 class AOTDataLinkage(NamedTuple):
-    """Where the inputs and outputs of a test program are.
+    """The linker section and the alignment of the input and output arrays of a test program.
 
     Parameters
     ----------
@@ -85,12 +86,12 @@ class AOTDataLinkage(NamedTuple):
 
 
 class AOTTestRunner(NamedTuple):
-    """How a test program is built and run.
+    """Settings for building and running a test program.
 
     Parameters
     ----------
     makefile : str, optional
-        "default" for this machine, the only one there is.
+        "default", which builds for this machine; no other value is supported.
     prologue : str, optional
         C statements at the beginning of main.
     epilogue : str, optional
@@ -112,7 +113,7 @@ class AOTTestRunner(NamedTuple):
 
 
 def get_dtype_range(dtype: str) -> tuple[int, int]:
-    """The least and the greatest number of an integer type; -1 and 1 for floats."""
+    """Return the minimum and maximum of an integer type; -1 and 1 for floating-point types."""
     if info(dtype).code not in ("int", "uint"):
         return -1, 1
     limits = np.iinfo(dtype)
@@ -208,10 +209,10 @@ def compile_models(
         An option is not supported.
     """
     if not use_runtime_executor:
-        raise TVMError("compile_models: use_runtime_executor=False selects the executor by options of the target, "
-                       "which this version does not have")  # fmt: skip
+        raise TVMError("compile_models: use_runtime_executor=False is not supported: the executor is an argument of "
+                       "relay.build, not an option of the target")  # fmt: skip
     if schedule_name is not None:
-        raise TVMError("compile_models: schedule_name needs MetaSchedule, which this version does not have")
+        raise TVMError("compile_models: schedule_name is not supported: it requires MetaSchedule")
     options = {
         "workspace-byte-alignment": workspace_byte_alignment, "constant-byte-alignment": constant_byte_alignment,
         "interface-api": interface_api, "unpacked-api": use_unpacked_api, "link-params": True,
@@ -244,32 +245,32 @@ def run_and_check(
     models : list of AOTCompiledTestModel
         The compiled models.
     runner : AOTTestRunner
-        How the program is built and run.
+        The settings for building and running the program.
     interface_api : str
         The interface that the models were compiled with.
     debug_calculated_workspaces : bool, optional
         Whether the size of each workspace in the object file is compared with the memory plan.
     workspace_byte_alignment : int, optional
-        The alignment that the models were compiled with.
+        The workspace alignment that the models were compiled with.
     constant_byte_alignment : int, optional
-        The alignment that the models were compiled with.
+        The constant alignment that the models were compiled with.
     data_linkage : AOTDataLinkage, optional
-        Where inputs and outputs are.
+        The section and alignment of inputs and outputs.
     test_dir : str, optional
-        The folder of the program; a temporary one without it.
+        The folder of the program; a temporary folder by default.
     verbose : bool, optional
-        Whether the text of the program is printed.
+        Whether the source of the program is printed.
     use_workspace_io : bool, optional
-        Whether inputs and outputs are in the workspace.
+        Whether inputs and outputs are stored in the workspace; not supported.
     debug_last_error : bool, optional
         Whether the status of a run that failed is printed.
     checker : callable, optional
-        Called with the folder in place of the comparison.
+        A function that is called with the folder instead of comparing the outputs.
 
     Returns
     -------
     bool
-        What ``checker`` returns; True where the outputs are equal.
+        The return value of ``checker``, or True if the outputs are equal.
 
     Raises
     ------
@@ -279,7 +280,7 @@ def run_and_check(
         An output differs.
     """
     if runner.makefile != "default":
-        raise TVMError(f"run_and_check: there is no runner '{runner.makefile}'; there is default, for this machine")
+        raise TVMError(f"run_and_check: unknown runner '{runner.makefile}'; use 'default', which runs on this machine")
     if use_workspace_io:
         raise TVMError("run_and_check: inputs and outputs in the workspace (use_workspace_io) are not supported yet")
     _check_options(models, interface_api, workspace_byte_alignment, constant_byte_alignment)
@@ -317,7 +318,7 @@ def _folder(asked: str | None) -> Iterator[Path]:
 
 
 def _check_options(models: Sequence[AOTCompiledTestModel], interface: str, workspace: int, constants: int) -> None:
-    """Compare what a caller states with what the models were compiled with."""
+    """Check that the arguments of the caller agree with the options with which the models were compiled."""
     for model, factory in models:
         metadata = factory.executor_codegen_metadata
         stated = {"interface-api": interface, "workspace-byte-alignment": workspace,
@@ -332,7 +333,8 @@ def _check_options(models: Sequence[AOTCompiledTestModel], interface: str, works
 
 
 def _check_workspaces(program: Program, extra: Sequence[int]) -> None:
-    """Compare the bytes of each workspace in its object file with the memory plan; they may differ by ``extra``."""
+    """Compare the size of each workspace in its object file with the memory plan; they may differ by ``extra``
+    bytes."""
     for model, allowed in zip(program.models, extra):
         prefix = model.interface.prefix
         symbols = subprocess.run(
@@ -345,7 +347,7 @@ def _check_workspaces(program: Program, extra: Sequence[int]) -> None:
             if abs(found - pool.nbytes) > allowed:
                 raise TVMError(
                     f"model '{model.interface.mod_name}': the memory pool {pool.name} has {found} bytes in "
-                    f"the object file, {pool.nbytes} are planned"
+                    f"the object file, but its planned size is {pool.nbytes} bytes"
                 )
 
 
@@ -378,7 +380,7 @@ def compile_and_run(
     models : AOTTestModel or list of AOTTestModel
         The models.
     runner : AOTTestRunner
-        How the program is built and run.
+        The settings for building and running the program.
     interface_api : str
         "c" or "packed".
     use_unpacked_api : bool
@@ -392,7 +394,7 @@ def compile_and_run(
     enable_op_fusion : bool, optional
         Whether operators are fused.
     data_linkage : AOTDataLinkage, optional
-        Where inputs and outputs are.
+        The section and alignment of inputs and outputs.
     use_runtime_executor : bool, optional
         Whether the executor and the runtime are arguments of ``relay.build``, the only way there is.
     target : str or Target, optional
@@ -400,20 +402,20 @@ def compile_and_run(
     target_opts : dict, optional
         Further options of the target.
     test_dir : str, optional
-        The folder of the program; a temporary one without it.
+        The folder of the program; a temporary folder by default.
     verbose : bool, optional
-        Whether the text of the program is printed.
+        Whether the source of the program is printed.
     schedule_name : str, optional
         The name of a schedule of MetaSchedule, which is not supported.
     debug_last_error : bool, optional
         Whether the status of a run that failed is printed.
     checker : callable, optional
-        Called with the folder in place of the comparison.
+        A function that is called with the folder instead of comparing the outputs.
 
     Returns
     -------
     bool
-        What ``checker`` returns; True where the outputs are equal.
+        The return value of ``checker``, or True if the outputs are equal.
     """
     if target_opts:
         target = Target({**Target(target).export(), **target_opts})
@@ -479,7 +481,8 @@ class PlainBatch:
         return PlainRunner(self, name, len(built.plain_model.interface.outputs))
 
     def program(self, name: str) -> Program:
-        """The program of a model. If one model does not compile, each model gets its own program."""
+        """Return the program that contains a model. If one model does not compile, each model gets a separate
+        program."""
         waiting, self.waiting = self.waiting, []
         try:
             if waiting:

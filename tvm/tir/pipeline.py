@@ -59,7 +59,7 @@ HOST: tuple[Pass, ...] = (
     transform.LowerTVMBuiltin(),
 )
 
-# The same for functions whose callers know their signatures: they take data pointers, without a packed entry.
+# The host passes for functions that take data pointers and have no packed-call entry.
 RAW_HOST: tuple[Pass, ...] = (
     transform.SplitOddVectors(),
     transform.LowerIntrin(),
@@ -68,7 +68,7 @@ RAW_HOST: tuple[Pass, ...] = (
 )
 
 
-# The same for functions of plain C, which calls nothing of the runtime.
+# The host passes for functions in plain C, which do not call the runtime.
 PLAIN_HOST: tuple[Pass, ...] = (
     transform.SplitOddVectors(),
     transform.LowerIntrin(),
@@ -136,17 +136,17 @@ def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = Fal
 
 
 def raw_host(mod: IRModule, target: Any, ctx: PassContext | None = None) -> IRModule:
-    """Lowered functions for a host as functions of data pointers."""
+    """Convert lowered functions to host functions that take data pointers."""
     return run_pipeline(_bound(mod, target, ctx), RAW_HOST, ctx)
 
 
 def plain_host(mod: IRModule, target: Any, ctx: PassContext | None = None) -> IRModule:
-    """Lowered functions for programs without the runtime."""
+    """Convert lowered functions to host functions for programs without the runtime."""
     return run_pipeline(_bound(mod, target, ctx), PLAIN_HOST, ctx)
 
 
 def _bound(mod: IRModule, target: Any, ctx: PassContext | None) -> IRModule:
-    """The functions for a target. All memory that code is generated for is flat."""
+    """Bind the functions to a target and flatten their buffers, because code generators support only flat memory."""
     mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
     return run_pipeline(mod, (transform.LowerCustomDatatypes(),), ctx)
 
@@ -154,7 +154,8 @@ def _bound(mod: IRModule, target: Any, ctx: PassContext | None) -> IRModule:
 def split_host_device(
     mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None
 ) -> tuple[IRModule, IRModule]:
-    """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
+    """Convert lowered functions to the input of the code generators: a module for ``host`` and the kernels for
+    ``target``."""
     mod = _bound(mod, target, ctx)
     if is_host(target):
         return run_pipeline(mod, HOST, ctx), IRModule()

@@ -4,7 +4,7 @@
  *   src/serve.c        the loop
  *   src/semihosting.c  the platform functions for boards under a debugger or an emulator (Arm and RISC-V semihosting)
  *
- * A board defines the platform functions below; a project defines the model, a table of its tensors.
+ * A board defines the platform functions below. A project defines the model: its run function and a table of its tensors.
  *
  * A request is the number of input bytes (uint32), then the inputs one after the other. A reply is the status of the
  * model (int32, 0 without an error), the time of the run in microseconds (uint32), the number of output bytes (uint32),
@@ -50,13 +50,13 @@ void TVMCrtServe(const TVMCrtModel* model);
 
 /* Platform functions, which each board defines. */
 
-/* Read exactly this number of bytes. Returns 0, or another number at the end of the input. */
+/* Read exactly this number of bytes. Returns 0, or a nonzero value at the end of the input. */
 int32_t TVMPlatformRead(void* data, size_t size);
 /* Write exactly this number of bytes. */
 void TVMPlatformWrite(const void* data, size_t size);
-/* The time since some fixed moment in microseconds; it wraps around. */
+/* Return a time in microseconds from an arbitrary origin; it wraps around. */
 uint32_t TVMPlatformTimeMicroseconds(void);
-/* Write a message for the developer. */
+/* Write a log message. */
 void TVMPlatformLog(const char* message);
 /* Stop the program with this status. */
 void TVMPlatformAbort(int32_t status);

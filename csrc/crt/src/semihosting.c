@@ -1,7 +1,7 @@
-/* Platform functions by semihosting: a debugger or an emulator reads and writes pipes of the host for the program. */
+/* Platform functions that use semihosting: a debugger or an emulator accesses pipes of the host for the program. */
 #include "tvm_crt.h"
 
-/* Numbers of calls. */
+/* Operation numbers of semihosting. */
 enum { SYS_OPEN = 0x01, SYS_WRITE0 = 0x04, SYS_WRITE = 0x05, SYS_READ = 0x06, SYS_CLOCK = 0x10,
        SYS_EXIT_EXTENDED = 0x20 };
 enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
@@ -10,7 +10,7 @@ static uintptr_t call(uintptr_t operation, const void* argument) {
 #if defined(__riscv)
   register uintptr_t a0 __asm__("a0") = operation;
   register uintptr_t a1 __asm__("a1") = (uintptr_t)argument;
-  /* These three instructions, uncompressed and in one cache line, are the call. */
+  /* This sequence of three uncompressed instructions, aligned to 16 bytes, is a semihosting call on RISC-V. */
   __asm__ volatile(
       ".option push\n.option norvc\n.balign 16\n"
       "slli zero, zero, 0x1f\nebreak\nsrai zero, zero, 7\n.option pop"
@@ -24,7 +24,7 @@ static uintptr_t call(uintptr_t operation, const void* argument) {
 #endif
 }
 
-/* The numbers of two pipes of the host in the folder of the debugger or emulator: requests and replies. */
+/* Return the file handles of the pipes "requests" and "replies" in the host's working folder; open them first. */
 static const uintptr_t* pipes(void) {
   static uintptr_t files[2];
   static uint8_t is_open;
@@ -43,7 +43,7 @@ int32_t TVMPlatformRead(void* data, size_t size) {
   uint8_t* rest = data;
   while (size) {
     const uintptr_t block[3] = {pipes()[0], (uintptr_t)rest, size};
-    /* The call returns the number of bytes that it did not read: all of them at the end of the input. */
+    /* The call returns the number of bytes that it did not read; at the end of the input, this is the requested size. */
     const uintptr_t left = call(SYS_READ, block);
     if (left >= size) return -1;
     rest += size - left;

@@ -15,7 +15,7 @@ static void encode(uint8_t* bytes, uint32_t value) {
   for (int i = 0; i < 4; ++i) bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Skip the inputs of a request that does not fit the model. */
+/* Read and discard the inputs of a request whose size differs from that of the model's inputs. */
 static int32_t skip(uint32_t size) {
   uint8_t chunk[64];
   while (size) {

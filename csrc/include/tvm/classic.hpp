@@ -1,9 +1,10 @@
-/* The runtime in C++17: values that own their handles over the C interface in tvm_runtime.h.
+/* The C++17 interface of the runtime: classes that own the handles of the C interface in tvm_runtime.h.
  *
- * A function that can fail returns `Returns<T>`. This is T, and an Error is thrown, or with TVM_CLASSIC_NO_EXCEPTIONS
- * it is `Result<T>`, which contains the value or the Error. PackedFunc, Tensor and Module are counted references: a copy
- * refers to the same object. Executors contain the state of a run and can only be moved. Objects may be moved to
- * another thread. An executor, and a tensor that is written, is used by one thread at a time.
+ * A function that can fail returns `Returns<T>`. By default this is T, and the function throws an Error. With
+ * TVM_CLASSIC_NO_EXCEPTIONS it is `Result<T>`, which contains the value or the Error. PackedFunc, Tensor and Module are
+ * reference-counted: a copy refers to the same object. Executors contain the state of a run and can be moved, but not
+ * copied. Objects may be moved to another thread. Only one thread at a time may use an executor, or a tensor while it is
+ * written.
  */
 #ifndef TVM_CLASSIC_HPP_
 #define TVM_CLASSIC_HPP_

@@ -87,7 +87,8 @@ uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int c
 
 uint64_t TVMChecksum(const void *data, size_t size) { return TVMChecksumOfParts(&data, &size, 1); }
 
-/* A library whose magic is damaged has not lost its checksum: half of the magic is enough to demand it. */
+/* Checks the checksum at the end of a library. If at least half of the magic's bytes match, the magic is damaged and the
+ * library is rejected. Otherwise the library has no checksum, which is an error only if `must` is set. */
 static int check_seal(const char *path, const unsigned char *bytes, size_t size, bool must) {
   enum { MAGIC = 8, TAIL = 16 };
   uint64_t stored = 0;

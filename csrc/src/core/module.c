@@ -222,8 +222,8 @@ void *TVMModGetSymbol(TVMModuleHandle mod, const char *name) {
   return address;
 }
 
-/* A raw function has its own signature; calling it as a packed function would crash. A packed function whose name ends
- * like that of a raw one has a raw function itself. */
+/* Returns whether a function has a raw C signature; calling it as a packed function would crash. Raw functions have the
+ * suffix "_compute_". A packed function whose name ends with this suffix is recognized by its own raw function. */
 static bool is_raw(struct TVMModule *mod, const char *name) {
   static const char suffix[] = "_compute_";
   size_t length = strlen(name), tail = sizeof suffix - 1;

@@ -129,13 +129,13 @@ static int graph_run(Graph *g) { return run_once(g) ? -1 : graph_deliver(g); }
 
 static int find_input(const Graph *g, const char *name) { return (int)(intptr_t)map_get(&g->input_numbers, name) - 1; }
 
-/* The node of an input or of a parameter that is not listed as an input; NULL where there is none. */
+/* Returns the node of an input or of a parameter that is not listed as an input; NULL if there is none. */
 static const GraphNode *find_parameter(const Graph *g, const char *name) {
   int i = find_input(g, name), node = (int)(intptr_t)map_get(&g->constants, name) - 1;
   return i >= 0 ? &g->nodes[g->inputs[i]] : node >= 0 ? &g->nodes[node] : NULL;
 }
 
-/* ---- the functions of an executor ---- */
+/* ---- packed functions of an executor module ---- */
 
 #define PACKED(function)                                                                                             \
   static int function(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self)
@@ -390,7 +390,7 @@ static int load_params(Graph *g, ParamReader *reader) {
     const char *name = reader->names[reader->done];
     const GraphNode *node = find_parameter(g, name);
     if (params_next(reader)) return -1;
-    /* A parameter the graph does not need is left out. */
+    /* Skip parameters that the graph does not use. */
     if (node ? graph_read_input(g, node->first_entry, reader, name) : params_take(reader, NULL)) return -1;
   }
   return 0;

@@ -117,10 +117,10 @@ PACKED(packed_graph_params) {
   return status;
 }
 
-/* has_param(name): whether the factory gives its executors this input. */
+/* has_param(name): whether the factory sets this input of its executors. */
 PACKED(packed_has_param) {
   const Factory *f = self;
-  if (n != 1 || codes[0] != kTVMStr) return tvm_error("has_param: the name of an input is wanted");
+  if (n != 1 || codes[0] != kTVMStr) return tvm_error("has_param: expected the name of an input");
   int count = f->bare ? 0 : TVMParamsCount(f->block->params), i = 0;
   while (i < count && strcmp(TVMParamsName(f->block->params, i, NULL), args[0].v_str)) ++i;
   ret->v_int64 = i < count;
@@ -238,7 +238,7 @@ int tvm_factory_create(const char *name, TVMByteArray graph, TVMParamsHandle par
   return status;
 }
 
-/* tvm.graph_executor_factory.create(packed bytes, library, name, array, ...); the arrays replace packed
+/* tvm.graph_executor_factory.create(serialized bytes, library, name, array, ...); the arrays replace serialized
  * parameters. */
 PACKED(packed_factory_create) {
   (void)self;

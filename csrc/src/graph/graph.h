@@ -53,9 +53,9 @@ typedef struct TVMGraph {
   int entry_count;
   int *inputs; /* indices of nodes */
   int input_count;
-  StringMap input_numbers; /* name -> number + 1; of equal names the first */
-  StringMap constants;     /* name -> node + 1 of the parameters that are not listed as inputs */
-  int *outputs; /* entries */
+  StringMap input_numbers; /* name -> input index + 1; the first input if a name occurs twice */
+  StringMap constants;     /* name -> node index + 1, for parameters that are not listed as inputs */
+  int *outputs; /* indices of entries */
   OutputTarget *targets;
   int output_count;
   bool flush_denormals;

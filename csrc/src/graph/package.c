@@ -1,6 +1,6 @@
 /* Packages, the tar archives that `tvmc compile` writes: `mod.so`, `mod.json` and `mod.params` for the graph executor, or
- * `lib.so` for the virtual machine. Loading one returns the module that loading one exported library returns: a factory of
- * graph executors or an executable.
+ * `lib.so` for the virtual machine. Like loading an exported library, loading a package returns a factory of graph executors
+ * or an executable of the virtual machine.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int damaged(const Archive *archive, const char *why) {
   return tvm_error("cannot load package '%s': the archive is corrupt or truncated: %s", archive->path, why);
 }
 
-/* An octal number, which ends with a blank or a zero. */
+/* Parses an octal number, which ends at a space, a zero byte or the end of the field. */
 static bool read_octal(const unsigned char *text, int digits, uint64_t *out) {
   int i = 0;
   while (i < digits && text[i] == ' ') ++i;
@@ -24,21 +24,21 @@ static bool read_octal(const unsigned char *text, int digits, uint64_t *out) {
   return i > first && (i == digits || text[i] == ' ' || !text[i]);
 }
 
-/* The sum of all bytes of a header, whose own field counts as blanks. */
+/* Checks the checksum of a header: the sum of its bytes, with the checksum field counted as spaces. */
 static bool header_is_whole(const unsigned char *header) {
   uint64_t stored, sum = 0;
   for (int i = 0; i < BLOCK; ++i) sum += i >= SUM_AT && i < SUM_AT + SUM_DIGITS ? ' ' : header[i];
   return read_octal(header + SUM_AT, SUM_DIGITS, &stored) && stored == sum;
 }
 
-/* The file of this name, with NULL as its data if the archive has none. */
+/* Finds a file by name; its data is NULL if the archive does not contain it. */
 static int find_file(const Archive *archive, const char *name, TVMByteArray *out) {
   *out = (TVMByteArray){NULL, 0};
   uint64_t size;
   for (size_t at = 0; at + BLOCK <= archive->size && archive->bytes[at]; at += BLOCK + (size + BLOCK - 1) / BLOCK * BLOCK) {
     const unsigned char *header = archive->bytes + at;
     if (!header_is_whole(header)) return damaged(archive, "the checksum of a header does not match");
-    if (!read_octal(header + SIZE_AT, SIZE_DIGITS, &size)) return damaged(archive, "a size is no number");
+    if (!read_octal(header + SIZE_AT, SIZE_DIGITS, &size)) return damaged(archive, "the size of a file is not an octal number");
     if (size > archive->size - at - BLOCK) return damaged(archive, "a file is longer than the archive");
     bool is_file = header[TYPE_AT] == '0' || !header[TYPE_AT];
     if (!is_file || strncmp((const char *)header, name, NAME_SIZE)) continue;
@@ -48,7 +48,7 @@ static int find_file(const Archive *archive, const char *name, TVMByteArray *out
   return 0;
 }
 
-/* Packages have a checksum in their library, so a library without one has lost it. */
+/* The library of a package always has a checksum, so a library without one is corrupt. */
 static int load_library(const Archive *archive, TVMByteArray bytes, TVMModuleHandle *out) {
   Library *library = library_open_bytes(archive->path, (const unsigned char *)bytes.data, bytes.size, true);
   return library ? tvm_module_of_library(library, out) : -1;

@@ -95,16 +95,16 @@ def test_a_template_folder(mlf, tmp_path):
 def test_rejected_commands(project, mlf, package, tmp_path, refused):
     run, create, build = ("run", "--device", "micro"), ("micro", "create"), ("micro", "build")
     refused(4, "is in Model Library Format, which projects for microcontrollers use", "run", mlf)
-    refused(4, "--list-options and --project-option need --device micro", "run", "--list-options", package)
-    refused(4, "is not the folder of a project (tvmc micro create)", *run, package)
+    refused(4, "--list-options and --project-option require --device micro", "run", "--list-options", package)
+    refused(4, "is not a project folder; create one with tvmc micro create", *run, package)
     refused(4, "is not a project: it has no launch_microtvm", *run, str(tmp_path))
     refused(4, "--profile is not supported with --device micro", *run, "--profile", project)
     refused(4, "--number is not supported with --device micro", *run, "--print-time", "--number", "2", project)
     refused(4, "the project has no option 'x'", *run, project, "--project-option", "x=1")
-    refused(4, "--project-option x: the form is NAME=VALUE", *build, project, "host", "--project-option", "x")
+    refused(4, "must have the form NAME=VALUE, got 'x'", *build, project, "host", "--project-option", "x")
     refused(
         4,
-        "--project-option verbose: a value of type bool is expected, got 'perhaps'",
+        "--project-option verbose: expected a value of type bool, got 'perhaps'",
         *build,
         project,
         "host",
@@ -112,13 +112,13 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
         "verbose=perhaps",
     )
     refused(4, "is a project for host, not for qemu_riscv", *build, project, "qemu_riscv")
-    refused(4, "the platform template needs --template-dir", *build, project, "template")
-    refused(4, "--template-dir needs the platform template, not host", *build, project, "host", "--template-dir", "x")
-    refused(4, "exists; --force replaces a project", *create, project, mlf, "host")
+    refused(4, "the platform 'template' requires --template-dir", *build, project, "template")
+    refused(4, "requires the platform 'template', got 'host'", *build, project, "host", "--template-dir", "x")
+    refused(4, "exists; use --force to replace the project in it", *create, project, mlf, "host")
     os.makedirs(tmp_path / "mine" / "work")
     refused(
         4,
-        "is not the folder of a project, so --force does not replace it",
+        "--force does not replace the folder",
         *create,
         "--force",
         str(tmp_path / "mine"),
@@ -126,8 +126,8 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
         "host",
     )
     refused(4, "none.tar does not exist", *create, "p", "none.tar", "host")
-    refused(4, "needs the option board", *create, "p", mlf, "qemu_cortex_m")
-    refused(4, "is not a whole archive in Model Library Format", *create, "p", package, "host")
+    refused(4, "requires the option board", *create, "p", mlf, "qemu_cortex_m")
+    refused(4, "is not a complete archive in Model Library Format", *create, "p", package, "host")
     refused(2, "invalid choice: 'moon'", *create, "p", mlf, "moon")
     refused(2, "required: ACTION", "micro")
 
@@ -135,7 +135,7 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
 def test_rejected_models(model_path, refused):
     refused(
         4,
-        "got Executable; models for the virtual machine are written with -f so",
+        "got Executable; export models for the virtual machine with -f so",
         "compile",
         "-f",
         "mlf",
@@ -168,4 +168,4 @@ def test_damaged_packages(mlf, model_path, tmp_path, refused):
     model = tvmc.load(model_path, shape_dict={"data": [1, 3, 9, 7]})
     several = [relay.build(model.mod, "llvm", params=model.params, mod_name=name) for name in "ab"]
     export_model_library_format(several, target)
-    refused(4, "has the models a, b; tvmc uses archives of one model", "info", target)
+    refused(4, "has the models a, b; tvmc supports only archives with one model", "info", target)

@@ -120,7 +120,7 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
     )
     refused(
         4,
-        "packages for runtime crt are in Model Library Format (--output-format mlf)",
+        "runtime crt requires Model Library Format; use --output-format mlf",
         "compile",
         "--executor",
         "aot",

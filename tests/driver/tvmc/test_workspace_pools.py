@@ -59,12 +59,12 @@ def test_no_option_is_no_pool():
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["=sram"], "does not name the targets that can access the pool 'sram'"),
+        (["=sram"], "does not list the targets that can access the pool 'sram'"),
         (["=sram", "-targets=sram:c", "-size-hint-bytes=sram:big"], "-size-hint-bytes: 'big' is not a number"),
         (["=sram", "-targets=c"], "--workspace-pools-targets must have the form POOL:VALUE, got 'c'"),
         (["=sram", "-targets=sram:cuda"], r"-targets: 'cuda' is not a target of this compilation \(c, llvm\)"),
-        (["=sram", "-targets=sram:c", "-size-hint-bytes=ram:1"], "ram:1: --workspace-pools has no pool 'ram'"),
-        (["-size-hint-bytes=ram:1"], "ram:1: --workspace-pools has no pool 'ram'"),
+        (["=sram", "-targets=sram:c", "-size-hint-bytes=ram:1"], "ram:1: unknown pool 'ram'"),
+        (["-size-hint-bytes=ram:1"], "ram:1: unknown pool 'ram'; add it to --workspace-pools"),
         (["=sram", "-targets=sram:c", "-target-burst-bytes=sram:4"], "must have the form POOL:TARGET:BYTES, got '4'"),
         (["=sram", "-targets=sram:c", "-target-burst-bytes=sram:ext:4"], "'ext' is not a target"),
     ],

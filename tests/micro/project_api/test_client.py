@@ -87,12 +87,12 @@ INFO = {"protocol_version": 1, "platform_name": "x", "is_template": True, "model
     (b"\xff\xfe\n", client.MalformedReplyError, "the reply is not JSON"),
     (b"[" * 10**4 + b"\n", client.MalformedReplyError, "the reply is not"),
     (b"[]\n", client.MalformedReplyError, "the reply is not an object"),
-    (b'{"id": 1}\n', client.MalformedReplyError, "not of JSON-RPC 2.0"),
+    (b'{"id": 1}\n', client.MalformedReplyError, "not a JSON-RPC 2.0 message"),
     (reply(), client.MalformedReplyError, "neither a result nor an error"),
     (reply(error=3), client.MalformedReplyError, "neither a result nor an error"),
     (reply(error={"message": "x"}), client.MalformedReplyError, "neither a result nor an error"),
-    (reply(id=2, result=None), client.MismatchedIdError, "has number 1, the reply 2"),
-    (reply(id=None, result=None), client.MismatchedIdError, "has number 1, the reply None"),
+    (reply(id=2, result=None), client.MismatchedIdError, "has id 1, but the reply has id 2"),
+    (reply(id=None, result=None), client.MismatchedIdError, "has id 1, but the reply has id None"),
     (reply(result=None), client.UnsupportedProtocolVersionError, "version None of the protocol"),
     (reply(result={"protocol_version": 99}), client.UnsupportedProtocolVersionError, "version 99"),
     (reply(result={"protocol_version": 1}), client.MalformedReplyError, "incomplete"),
@@ -111,7 +111,7 @@ def test_replies_that_break_the_protocol(pipes, line, error, words):
 
 @pytest.mark.parametrize(("result", "words"), [
     (None, "has no data"), ({"data": 3}, "has no data"), ({"data": "\x00"}, "has no data"),
-    ({"data": ""}, "4 bytes were asked for, the reply has 0"),
+    ({"data": ""}, "expected 4 bytes, the reply has 0"),
 ])  # fmt: skip
 def test_replies_without_the_data(pipes, result, words):
     api, _, replies = pipes

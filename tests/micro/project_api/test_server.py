@@ -60,7 +60,7 @@ def test_results():
     (b"[" * 10**5, server.ErrorCode.PARSE_ERROR, "not JSON"), (b"3", server.ErrorCode.INVALID_REQUEST, "an object"),
     ({"jsonrpc": "2.0", "method": "build", "params": {}}, server.ErrorCode.INVALID_REQUEST, "no id of type int"),
     ({**request("build"), "jsonrpc": "1.0"}, server.ErrorCode.INVALID_REQUEST, "JSON-RPC 1.0 is not supported"),
-    (request("explode"), server.ErrorCode.METHOD_NOT_FOUND, "there is no method explode"),
+    (request("explode"), server.ErrorCode.METHOD_NOT_FOUND, "unknown method explode"),
     (request("build"), server.ErrorCode.INVALID_PARAMS, "missing a required argument: 'options'"),
     (request("build", options={}, more=1), server.ErrorCode.INVALID_PARAMS, "unexpected keyword argument 'more'"),
     (request("write_transport", data="\x00", timeout_sec=1), server.ErrorCode.INVALID_PARAMS, "not in base 85"),
@@ -91,7 +91,7 @@ def test_options():
     assert option.replace({"default": 4}).default == 4 and option.default == 3
     with pytest.raises(ValueError, match="option o: at least one of required and optional"):
         server.ProjectOption("o")
-    with pytest.raises(ValueError, match="the type is str, int or bool, got float"):
+    with pytest.raises(ValueError, match="the type must be str, int or bool, got float"):
         server.ProjectOption("o", type="float", optional=("build",))
     found = {o.name: o for o in server.default_project_options(verbose={"default": True}, port={"optional": ["flash"]})}
     assert found["verbose"].default is True and found["port"].optional == ("flash",) and "warning_as_error" in found

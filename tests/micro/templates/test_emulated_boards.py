@@ -35,9 +35,9 @@ def test_a_board_computes_the_outputs_of_the_graph_executor(platform, board, arc
 @pytest.mark.parametrize("platform", list(TOOLS))
 def test_the_board_is_checked(platform, archive, tmp_path):
     template = micro.get_microtvm_template_projects(platform)
-    with pytest.raises(ValueError, match="generate_project of the project needs the option board"):
+    with pytest.raises(ValueError, match="generate_project of the project requires the option board"):
         micro.generate_project_from_mlf(template, tmp_path / "p", archive, None)
-    with pytest.raises(ValueError, match="option board of the project is one of .*, got 'moon'"):
+    with pytest.raises(ValueError, match="option board of the project must be one of .*, got 'moon'"):
         micro.generate_project_from_mlf(template, tmp_path / "p", archive, {"board": "moon"})
 
 

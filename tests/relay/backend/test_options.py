@@ -33,7 +33,7 @@ def test_what_there_is_is_taken(executor, runtime):
     [
         ({"executor": Executor("aot", {"interface-api": "c"})}, "Need unpacked-api == false (got: 0) and "),
         ({"executor": Executor("aot", {"unpacked-api": True})}, "Need unpacked-api == false (got: 1) and "),
-        ({"executor": Executor("aot", {"interface-api": "other"})}, 'interface-api of aot: there are "packed" and "c"'),
+        ({"executor": Executor("aot", {"interface-api": "other"})}, 'interface-api of aot must be "packed" or "c"'),
         ({"executor": "vm"}, 'Executor "vm" is not defined; available: graph, aot'),
         ({"executor": 3}, "executor: expected a Executor or its name, got 3"),
         ({"runtime": Runtime("crt")}, "executor graph requires the runtime cpp, got crt"),

@@ -192,14 +192,14 @@ def test_options_and_custom_algorithms():
         assert usmp.plan(mod)[1][0].allocated_size == 96
     assert usmp.plan(mod, algorithm=name)[1][0].allocated_size == 96 and seen == [96, 96, 96]
     with tvm.transform.PassContext(config={"tir.usmp.algorithm": "greedy_by_sise"}):
-        with pytest.raises(TVMError, match="no planning algorithm is named 'greedy_by_sise'.*greedy_by_size"):
+        with pytest.raises(TVMError, match="unknown planning algorithm 'greedy_by_sise'.*greedy_by_size"):
             usmp.plan(mod)
 
 
 @pytest.mark.parametrize(
     "place, words",
     [
-        (lambda b, p: None, "gave no place to the buffer 't'"),
+        (lambda b, p: None, "did not place the buffer 't'"),
         (lambda b, p: usmp.PoolAllocation(pool("other"), 0), "pool 'other', but its candidate pools are ram"),
         (lambda b, p: usmp.PoolAllocation(p, 72), "'t' at byte 72 of pool 'ram', which is not a multiple of .* 16"),
         (lambda b, p: usmp.PoolAllocation(p, 96), "but the pool has only 100 bytes and the buffer ends at 128"),
@@ -236,7 +236,7 @@ def test_programs_and_pools_that_cannot_be_planned():
     mod = tvm.IRModule({"main": function("main", [], allocate(s, copy(s)))})
     with pytest.raises(TVMError, match="the module has no function 'start'"):
         usmp.plan(mod, "start")
-    with pytest.raises(TVMError, match="a memory pool is a WorkspacePoolInfo or a ConstantPoolInfo, got 'sram'"):
+    with pytest.raises(TVMError, match="a memory pool must be a WorkspacePoolInfo or a ConstantPoolInfo, got 'sram'"):
         usmp.plan(mod, "main", ["sram"])
     with pytest.raises(TVMError, match="pool 'ram' has 63 bytes and the plan needs 64: 1 bytes are missing"):
         usmp.plan(mod, "main", [pool("ram", 63)])

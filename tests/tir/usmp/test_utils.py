@@ -55,5 +55,5 @@ def test_the_list_of_an_analysis():
 
 def test_a_place_of_an_unknown_buffer():
     (stranger,) = buffers_of([(0, 1, 4)])
-    with pytest.raises(ValueError, match="the buffer '0' was placed but is not a buffer of the program"):
+    with pytest.raises(ValueError, match="the plan contains '0', which is not a buffer of the program"):
         assign_stmt_pool_allocations({}, {stranger: PoolAllocation(pool(), 0)})

@@ -385,7 +385,7 @@ class CLike:
 
     @classmethod
     def result_type(cls, function: PrimFunc) -> str:
-        """Functions return a status unless their type says otherwise."""
+        """Return the C return type of a function: its declared return type, or an int32 status without one."""
         kind = function.ret_type
         if isinstance(kind, PrimType) and kind.dtype not in ("void", ""):
             return cls.scalar_type(kind.dtype)
@@ -395,12 +395,12 @@ class CLike:
 
     @classmethod
     def qualifier(cls, function: PrimFunc) -> str:
-        """What the declaration of a function begins with."""
+        """Return the declaration specifiers of a function, such as ``static``."""
         return cls.function_qualifier
 
     @classmethod
     def heading(cls, symbol: str, name: str, function: PrimFunc) -> list[str]:
-        """The comment above a function: its symbol, where that is not its name in C."""
+        """Return the comment lines above a function: its symbol if it differs from its name in C."""
         return [] if name == symbol else [f"/* {comment(symbol)} */"]
 
     def look_at(self, params: Iterable[Var], body) -> None:
@@ -451,11 +451,11 @@ class CLike:
         return f"{{ {' '.join(reversed(self.held.values()))} {leave} }}" if self.held else leave
 
     def finished(self) -> list[str]:
-        """The lines of the function, once all are written."""
+        """Return the lines of the finished function body."""
         return self.lines
 
     def operation(self, x: str, operator: str, y: str) -> str:
-        """An arithmetic operation as an operand of others."""
+        """Return the C expression of an arithmetic operation, in parentheses."""
         return f"({x} {operator} {y})"
 
     def conversion(self, source: str, target: str, text: str) -> str:

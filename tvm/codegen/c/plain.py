@@ -1,6 +1,7 @@
-"""Plain C99: functions that need nothing but memcpy, memset and math.h, for programs without the runtime.
+"""The back end for plain C99: functions that call only memcpy, memset and math.h, for programs without the runtime.
 
-Loops run in order on the calling thread. Memory comes from the caller. A function that cannot fail returns nothing.
+Loops run serially on the calling thread. The caller passes all workspace memory. A function that cannot fail returns
+void.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .like import CLike
 from .names import bare
 from .source import comment
 
-# Attributes of functions: the text of the comment above it, whether only its file calls it, and whether it cannot fail.
+# Attributes of a function: the comment above it, whether it is static, and whether it cannot fail.
 COMMENT, LOCAL, INFALLIBLE = "comment", "local", "infallible"
 
 HEAD = """\
@@ -65,12 +66,12 @@ _TYPED_HELPERS = {
     "alias": "typedef {T} TVM_MAY_ALIAS {name};",
 }
 
-# Calls of the runtime that lowered functions may contain.
+# Runtime calls in lowered functions that plain C rejects.
 _RUNTIME_CALLS = (
     "tir.tvm_call_packed_lowered", "tir.tvm_call_cpacked_lowered", "tir.tvm_call_trace_packed_lowered",
     "tir.tvm_stack_alloca", "tir.TVMBackendAllocWorkspace", "tir.TVMBackendFreeWorkspace",
 )  # fmt: skip
-# Elements of an array that are converted to text at once.
+# The number of array elements that are converted to text at a time.
 _CHUNK = 1 << 16
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 
@@ -83,7 +84,7 @@ def _atomic_add(p: CLike, node: Call) -> str:
 
 def _refuse_runtime(p: CLike, node: Call) -> str:
     raise TVMError(
-        f"{p.name}: {node.op.name.removeprefix('tir.')} needs the runtime, which plain C does not have; "
+        f"{p.name}: plain C does not support {node.op.name.removeprefix('tir.')}, which needs the runtime; "
         "compile for runtime cpp"
     )
 
@@ -115,18 +116,19 @@ def _allocate_const(p: CLike, stmt: AllocateConst) -> Stmt:
 
 
 def constant_rows(p: CLike, dtype: str, data: Any) -> list[str]:
-    """The elements of an array as lines of literals without the last comma; one zero for an empty array."""
+    """Return the elements of an array as lines of C literals, without a comma after the last one. An empty array
+    becomes a single zero, because C has no empty initializers."""
     numbers = constant_texts(p, dtype, data)
     return [", ".join(numbers[i : i + 12]) for i in range(0, len(numbers), 12)] or ["0"]
 
 
 def constant_bytes(dtype: str) -> int:
-    """The bytes of one element in memory."""
+    """Return the size of one array element in bytes."""
     return info(dtype).bytes
 
 
 def constant_texts(p: CLike, dtype: str, data: Any) -> list[str]:
-    """The elements of an array as literals, each no longer than it must be."""
+    """Return the elements of an array as C literals in their shortest exact form."""
     array = data.numpy() if hasattr(data, "numpy") else data
     numbers = array.ravel()
     kind = info(dtype)
@@ -137,7 +139,7 @@ def constant_texts(p: CLike, dtype: str, data: Any) -> list[str]:
     if dtype not in ("float32", "float64"):
         return [p.literal(dtype, number) for number in numbers.tolist()]
     suffix, texts = p.suffixes.get(dtype, ""), []
-    # NumPy writes the shortest decimal numbers that round to the given ones.
+    # NumPy prints the shortest decimal number that rounds to the given float.
     for start in range(0, numbers.size, _CHUNK):
         texts += numbers[start : start + _CHUNK].astype("U").tolist()
     special = {"inf": p.infinity, "-inf": f"(-{p.infinity})", "nan": p.not_a_number, "-nan": p.not_a_number}
@@ -145,7 +147,8 @@ def constant_texts(p: CLike, dtype: str, data: Any) -> list[str]:
 
 
 class PlainC(CLike):
-    """C99 without compiler extensions except alignment, which a macro leaves out where there is none."""
+    """The printer of C99. The only compiler extension is the alignment of arrays; a macro makes it empty for compilers
+    without it."""
 
     restrict: ClassVar[str] = "restrict"
     alignment: ClassVar[str] = ""
@@ -165,14 +168,14 @@ class PlainC(CLike):
 
     @classmethod
     def aligned(cls, alignment: int) -> type[PlainC]:
-        """The dialect with another alignment of constants."""
+        """Return a subclass that aligns constants to ``alignment`` bytes."""
         return type(cls.__name__, (cls,), {"constant_alignment": alignment})
 
     def __init__(self, source: Any, name: str, result: str = "int32_t"):
         super().__init__(source, name, result)
-        # Pointers whose memory the function does not write.
+        # Pointers through which the function does not write.
         self.read_only: set[Var] = set()
-        # The operator of each text that ``operation`` wrote.
+        # The operator of each expression text that ``operation`` returned.
         self.operators: dict[str, str] = {}
 
     # Functions ------------------------------------------------------------------------------------------------
@@ -199,7 +202,7 @@ class PlainC(CLike):
         self.unused = set(params) - _used(body)
 
     def _written(self, body: Stmt, aliases: Mapping[Var, PrimExpr]) -> set[Var]:
-        """Pointers that are stored to, or passed on to be written. Memory that an alias writes is written."""
+        """Return the pointers through which the function or a callee writes, directly or through an alias."""
         found: set[Var] = set()
         definitions = {id(value) for value in aliases.values()}
         for node in pre_order(body):
@@ -216,7 +219,7 @@ class PlainC(CLike):
         return found
 
     def _constant_arguments(self, call: Call) -> set[int]:
-        """The positions of arguments whose memory a call only reads."""
+        """Return the indices of the pointer arguments that a call only reads."""
         if isinstance(call.op, GlobalVar):
             row = self.source.signatures.get(call.op.name_hint)
             return {i for i, kind in enumerate(row.parameters) if kind.startswith("const ")} if row else set()
@@ -237,22 +240,23 @@ class PlainC(CLike):
         return text.replace("((", "((const ", 1) if var in self.read_only else text
 
     def finished(self) -> list[str]:
-        """The lines without constants that no later line of their block uses, which compilers warn about. A value that
-        both branches of a choice need is computed first, and simplification may remove its uses."""
+        """Return the lines of the function without unused temporary constants, which cause compiler warnings. A value
+        that both branches of a conditional use is computed before it, and simplification may remove all its uses."""
         lines: list[str] = []
         for line in reversed(self.lines):
             found = _TEMPORARY.match(line)
             if found is None or _is_used(found["name"], len(found["indent"]), reversed(lines)):
                 lines.append(line)
             elif "(" in found["value"]:
-                # A call may have an effect.
+                # The call may have side effects, so it stays.
                 lines.append(f"{found['indent']}(void)({found['value']});")
         return lines[::-1]
 
     # Expressions ----------------------------------------------------------------------------------------------
 
     def operation(self, x: str, operator: str, y: str) -> str:
-        """An arithmetic operation, without parentheses around operands that C groups in the same way."""
+        """Return the C expression of an arithmetic operation. Operands need no parentheses where C precedence gives
+        the same grouping."""
         own = _PRECEDENCE[operator]
         left = x[1:-1] if _PRECEDENCE.get(self.operators.get(x, ""), 0) >= own else x
         right = y[1:-1] if _PRECEDENCE.get(self.operators.get(y, ""), 0) > own else y
@@ -261,12 +265,12 @@ class PlainC(CLike):
         return text
 
 
-# A constant that the printer made, not a variable of the program.
+# The declaration of a temporary constant that the printer generated.
 _TEMPORARY = re.compile(r"(?P<indent> +)const \w+ (?P<name>t\d*) = (?P<value>.*);$")
 
 
 def _is_used(name: str, indent: int, lines: Iterable[str]) -> bool:
-    """Whether lines that follow a declaration use the name before its block ends."""
+    """Return whether the lines after a declaration use its name before the block ends."""
     word = re.compile(rf"\b{name}\b")
     for line in lines:
         if len(line) - len(line.lstrip()) < indent:
@@ -277,7 +281,7 @@ def _is_used(name: str, indent: int, lines: Iterable[str]) -> bool:
 
 
 def _pointers(node: PrimExpr) -> set[Var]:
-    """The variables whose memory an address is in."""
+    """Return the pointer variables from which an address is computed."""
     if isinstance(node, Var):
         return {node}
     name = getattr(node.op, "name", "") if isinstance(node, Call) else ""
@@ -287,7 +291,7 @@ def _pointers(node: PrimExpr) -> set[Var]:
 
 
 def _used(body: Stmt) -> set[Var]:
-    """Variables that a statement uses, also as the memory of a buffer."""
+    """Return the variables that a statement uses, including the data pointers of buffers."""
     found: set[Var] = set()
     for node in pre_order(body):
         if isinstance(node, Var):

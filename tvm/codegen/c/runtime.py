@@ -19,7 +19,7 @@ from .names import bare, clean, quoted
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
 
-# Arrays and values of packed calls.
+# The structs of the arguments of packed functions.
 ARRAY_RECORDS = """\
 typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
 typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
@@ -34,7 +34,7 @@ typedef struct {
 } DLTensor;
 typedef union { int64_t v_int64; double v_float64; void* v_handle; const char* v_str; } TVMValue;
 """
-# The records of the runtime's interface, as far as generated code uses them.
+# The structs of the runtime interface that generated code uses.
 RECORDS = (
     ARRAY_RECORDS
     + """\

@@ -19,7 +19,8 @@ _PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
 
 
 class Signature(NamedTuple):
-    """A function of the module: its name in C, the name users know it by, its types, and what it begins with."""
+    """A function of the module: its C name, its public name, its types, and its declaration specifiers
+    (``qualifier``)."""
 
     name: str
     symbol: str
@@ -58,7 +59,7 @@ class Source:
     def declare(
         self, key: str, symbol: str, result: str, parameters: tuple[str, ...], qualifier: str = ""
     ) -> Signature:  # fmt: skip
-        """A function of the module, called ``key`` by the others."""
+        """Declare a function of the module, which other functions of the module call by the name ``key``."""
         hint = symbol + "_" if is_reserved(symbol) else symbol
         row = Signature(self.name(hint), symbol, result, parameters, qualifier)
         self.signatures[key] = self.signatures[symbol] = row

@@ -25,7 +25,7 @@ class Built(NamedTuple):
 def build_graph(
     mod, target, params, mod_name: str, progress, _, *, executor=None, runtime=None, workspace_pools=None
 ) -> Built:
-    """The model for the graph executor or the ahead-of-time executor."""
+    """Compile a model for the graph executor or the ahead-of-time executor."""
     factory = relay.build(
         mod, target=target, params=params, mod_name=mod_name, executor=executor, runtime=runtime,
         workspace_memory_pools=workspace_pools, progress=progress,

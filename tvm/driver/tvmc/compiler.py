@@ -260,9 +260,9 @@ def compile_model(
     opt_level : int, optional
         The level of optimization.
     executor : Executor or str, optional
-        How the model is run: "graph", "aot" for one function with a fixed memory plan, or "vm" for the virtual
-        machine. The default is the graph executor for models
-        that it supports, and the virtual machine for the others.
+        The executor that runs the model: "graph", "aot" for one function with a fixed memory plan, or "vm" for the
+        virtual machine. The default is the graph executor for models that it supports, and the virtual machine for the
+        others.
     runtime : Runtime, optional
         The runtime of the package.
     tuning_records : str, optional
@@ -419,7 +419,7 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
     if output_format == "mlf":
         check_mlf(cross)
     elif str(runtime) == "crt":
-        raise TVMCException("packages for runtime crt are in Model Library Format (--output-format mlf)")
+        raise TVMCException("runtime crt requires Model Library Format; use --output-format mlf")
     if not re.fullmatch(r"\w+", mod_name, re.ASCII):
         raise TVMCException(f"--module-name '{mod_name}': only letters, digits and underscores are allowed")
 
@@ -427,7 +427,7 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
 def _sized_and_placed(
     model: TVMCModel, executor: Any, runtime: Any, tuning_records: str | None, workspace_pools: Any = None
 ) -> tuple[Any, Any, str | None]:
-    """The module of a model, the function that builds it, and the reason if the virtual machine was chosen for it."""
+    """Return the module of a model, the function that builds it, and the reason if it uses the virtual machine."""
     from ...relay.transform.flat_params import with_flat_params
     from ...relay.vm import needs_vm
     from .built import build_for_machine, build_graph

@@ -59,11 +59,11 @@ def facts_of(package: TVMCPackage) -> PackageFacts:
         def tensor(name: str, entry: int) -> Tensor:
             return Tensor(name, tuple(int(dim) for dim in shapes[entry]), str(dtypes[entry]))
 
-        # Parameters that are not listed in arg_nodes are nodes without a function, too.
+        # Every node without a function is an input or a parameter; arg_nodes need not list all parameters.
         values = [n for n, node in enumerate(nodes) if node["op"] == "null"]
         arguments = [tensor(nodes[n]["name"], rows[n]) for n in values]
         outputs = [tensor(f"output_{i}", rows[head[0]] + head[1]) for i, head in enumerate(graph["heads"])]
-        # The main function of the ahead-of-time executor lists the kernels that it calls.
+        # The node of an ahead-of-time main function has the attribute "kernels", the names of the called kernels.
         attrs = [node["attrs"] for node in nodes if node["op"] != "null"]
         calls = [name for a in attrs for name in a.get("kernels", a["func_name"]).split()]
         given = {rows[n] for n in values}

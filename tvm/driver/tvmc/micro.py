@@ -23,7 +23,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 @register_parser
 def add_micro_parser(subparsers, main_parser, json_params) -> None:
-    """The subcommand ``micro``."""
+    """Add the subcommand ``micro``."""
     parser = add_command(subparsers, "micro", usage="tvmc micro {create,build,flash} ...")
     parser.set_defaults(func=drive_micro)
     add_verbose(parser)
@@ -58,11 +58,11 @@ def _add_platform(parser) -> None:
 
 
 def drive_micro(args) -> int:
-    """Run an action of ``tvmc micro``."""
+    """Execute ``tvmc micro`` with an action: create, build or flash."""
     if args.PLATFORM == _TEMPLATE and not args.template_dir:
-        raise TVMCException("the platform template needs --template-dir")
+        raise TVMCException("the platform 'template' requires --template-dir")
     if args.PLATFORM != _TEMPLATE and args.template_dir:
-        raise TVMCException(f"--template-dir needs the platform template, not {args.PLATFORM}")
+        raise TVMCException(f"--template-dir requires the platform 'template', got '{args.PLATFORM}'")
     try:
         args.handler(args)
     except (TVMError, ValueError) as problem:
@@ -88,16 +88,16 @@ def create_project_handler(args) -> None:
 
 
 def _remove(folder: str, is_forced: bool) -> None:
-    """Remove the folder of a former project."""
+    """Remove the folder of an existing project."""
     if not is_forced:
-        raise TVMCException(f"{folder} exists; --force replaces a project")
+        raise TVMCException(f"the folder {folder} exists; use --force to replace the project in it")
     if os.listdir(folder) and not os.path.isfile(os.path.join(folder, "microtvm_api_server.py")):
-        raise TVMCException(f"{folder} is not the folder of a project, so --force does not replace it")
+        raise TVMCException(f"--force does not replace the folder {folder}: it does not contain a project")
     shutil.rmtree(folder)
 
 
 def _project(args) -> GeneratedProject:
-    """The project of a command, with its options."""
+    """Open the project of a ``tvmc micro`` command with its options."""
     project = GeneratedProject.from_directory(args.PROJECT_DIR, {})
     try:
         info = project.info()
@@ -133,12 +133,12 @@ def flash_handler(args) -> None:
 
 
 def project_options(words: Iterable[str], known: Iterable[ProjectOption]) -> dict[str, Any]:
-    """The options of a command line, in their types."""
+    """Parse project options of the form NAME=VALUE and convert the values to the types of the options."""
     types, found = {option.name: option.type for option in known}, {}
     for word in words or ():
         name, equals, text = word.partition("=")
         if not equals:
-            raise TVMCException(f"--project-option {word}: the form is NAME=VALUE")
+            raise TVMCException(f"--project-option must have the form NAME=VALUE, got '{word}'")
         if name not in types:
             raise TVMCException(
                 f"--project-option: the project has no option '{name}'"
@@ -154,12 +154,12 @@ def _converted(name: str, text: str, kind: str) -> Any:
     if kind == "int" and text.lstrip("-").isdecimal():
         return int(text)
     if kind != "str":
-        raise TVMCException(f"--project-option {name}: a value of type {kind} is expected, got '{text}'")
+        raise TVMCException(f"--project-option {name}: expected a value of type {kind}, got '{text}'")
     return text
 
 
 def print_options(known: Iterable[ProjectOption]) -> None:
-    """Print options, one in a line."""
+    """Print options, one per line."""
     for option in sorted(known, key=lambda option: option.name):
         methods = [*(f"{m} (required)" for m in option.required or ()), *(option.optional or ())]
         choices = f" {{{','.join(option.choices)}}}" if option.choices else ""
@@ -176,7 +176,7 @@ _UNSUPPORTED = ("rpc_key", "rpc_tracker", "profile", "end_to_end", "input_shapes
 
 
 def run_project_with(args, given: Mapping[str, Any] | None) -> TVMCResult:
-    """The result of ``tvmc run --device micro`` with these arguments and inputs."""
+    """Run the model of a project for ``tvmc run --device micro`` and return its outputs and times."""
     from .runner import make_inputs_dict
 
     for name in _UNSUPPORTED:
@@ -185,7 +185,7 @@ def run_project_with(args, given: Mapping[str, Any] | None) -> TVMCResult:
     if args.number > 1:
         raise TVMCException("--number is not supported with --device micro; use --repeat")
     if not os.path.isdir(args.PATH):
-        raise TVMCException(f"{args.PATH} is not the folder of a project (tvmc micro create)")
+        raise TVMCException(f"{args.PATH} is not a project folder; create one with tvmc micro create")
     try:
         with GeneratedProject.from_directory(args.PATH, {}) as project:
             project.options = project_options(args.project_option, project.info().project_options)

@@ -1,4 +1,4 @@
-"""Facts about packages in Model Library Format, from their metadata."""
+"""Read inputs, outputs, memory sizes and kernels from the metadata of packages in Model Library Format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MlfFacts(NamedTuple):
-    """Inputs and outputs as (name, shape, data type), and bytes of memory."""
+    """The contents of a package: inputs and outputs as (name, shape, data type), and memory sizes in bytes."""
 
     inputs: list[tuple[str, tuple[int, ...], str]]
     outputs: list[tuple[str, tuple[int, ...], str]]
@@ -22,7 +22,7 @@ class MlfFacts(NamedTuple):
 
 
 def facts_of(package: TVMCPackage) -> MlfFacts:
-    """The facts of a package; TVMCException where its metadata are damaged."""
+    """Return the inputs, outputs and memory sizes of a package. Damaged metadata raises TVMCException."""
     try:
         main = package.manifest["memory"]["functions"]["main"]
 
@@ -36,7 +36,8 @@ def facts_of(package: TVMCPackage) -> MlfFacts:
 
 
 def _tensors(entries: dict[str, Any]) -> list[tuple[str, tuple[int, ...], str]]:
-    """Tensors of the metadata. Archives of other makers have no shapes: their tensors are shown as bytes."""
+    """Return the tensors in the metadata. Archives that other programs wrote have no shapes; their tensors are shown as
+    arrays of bytes."""
     return [
         (name, tuple(entry["shape"]), entry["dtype"]) if "shape" in entry else (name, (int(entry["size"]),), "uint8")
         for name, entry in entries.items()
@@ -44,7 +45,7 @@ def _tensors(entries: dict[str, Any]) -> list[tuple[str, tuple[int, ...], str]]:
 
 
 def kernels_of(package: TVMCPackage) -> Counter[str]:
-    """The kernels of a package; the metadata list each once."""
+    """Return the kernels of a package, each with the count 1: the metadata does not contain the number of calls."""
     try:
         functions = package.manifest["memory"]["functions"]
         return Counter(entry["function_name"] for entry in functions["operator_functions"])

@@ -240,7 +240,7 @@ class TVMCModel:
         Raises
         ------
         TVMCException
-            The format is unknown, or is "mlf" and the model cannot be written in it.
+            The format is unknown, or is "mlf" and the Model Library Format does not support the model.
         """
         if output_format not in ("so", "tar", "mlf"):
             raise TVMCException("Only 'so', 'tar', and 'mlf' output formats are supported.")
@@ -258,9 +258,9 @@ class TVMCModel:
         executor_factory : ExecutorFactoryModule
             The compiled model, as ``relay.build`` returns it.
         package_path : str, optional
-            The archive; ``default_package_path`` without it.
+            The path of the archive; ``default_package_path`` by default.
         cross : str, optional
-            The compiler for another machine, which the format does not support.
+            The cross compiler, which the format does not support.
 
         Returns
         -------
@@ -294,7 +294,7 @@ class TVMCModel:
 
 
 def check_mlf(cross) -> None:
-    """Raise an error for a cross compiler, because Model Library Format contains code that is not linked."""
+    """Raise an error if a cross compiler is given: Model Library Format contains unlinked code, so it needs none."""
     if cross:
         raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
 
@@ -356,7 +356,8 @@ class TVMCPackage:
     package_path : str | os.PathLike
         The file.
     project_dir : str, optional
-        The folder of a project for microcontrollers with this package, which is in Model Library Format.
+        The folder of a microcontroller project that was created from this package. The package must be in Model Library
+        Format.
     """
 
     def __init__(self, package_path: str | os.PathLike, project_dir=None):
@@ -409,7 +410,7 @@ class TVMCPackage:
             self.executor_type = "aot"
 
     def _import_mlf(self, folder: str) -> None:
-        """Find the parts of an archive in Model Library Format. It has no library, because its code is not linked."""
+        """Read the parts of an archive in Model Library Format. It has no library, because its code is not linked."""
         from ...micro.mlf_reader import read_models
 
         try:
@@ -417,7 +418,7 @@ class TVMCPackage:
             if len(models) != 1:
                 raise TVMCException(
                     f"{self.package_path} has the models {', '.join(m.name for m in models)}; tvmc "
-                    "uses archives of one model"
+                    "supports only archives with one model"
                 )
             (model,) = models
             self.graph = None if model.graph is None else model.graph.read_text(encoding="utf-8")
@@ -451,7 +452,7 @@ class TVMCPackage:
 
 
 def _targets_of(description: dict[str, Any]) -> list[Any]:
-    """The targets of a model; versions of the format before 5 have an object by device."""
+    """Return the targets of a model. Before version 5 of the format, they are a dictionary by device type."""
     targets = description.get("target", [])
     return list(targets.values()) if isinstance(targets, dict) else list(targets)
 

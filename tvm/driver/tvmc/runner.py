@@ -93,7 +93,7 @@ def drive_run(args) -> None:
         run_on_board(args)
         return
     if args.list_options or args.project_option:
-        raise TVMCException("--list-options and --project-option need --device micro")
+        raise TVMCException("--list-options and --project-option require --device micro")
     timing = {"--repeat": args.repeat > 1, "--number": args.number > 1, "--end-to-end": args.end_to_end}
     if any(timing.values()) and not args.print_time:
         given = ", ".join(name for name, is_given in timing.items() if is_given)
@@ -121,12 +121,12 @@ def drive_run(args) -> None:
         input_shapes=args.input_shapes,
     )
     show_result(args, result, names)
-    # Only results are written to the standard output.
+    # Only results are written to standard output.
     sys.stderr.write("".join(f"{note}\n" for note in input_notes(args, package, inputs)))
 
 
 def run_on_board(args) -> None:
-    """Run the model of a project for microcontrollers with these arguments."""
+    """Run the model of a microcontroller project (``tvmc run --device micro``)."""
     from .micro import list_options, run_project_with
 
     if args.list_options:
@@ -140,7 +140,7 @@ def run_on_board(args) -> None:
 
 
 def show_result(args, result: TVMCResult, names: list[str] | None) -> None:
-    """Print times and the largest values, and write the outputs, where the arguments ask for it."""
+    """Print the times and the largest output values and write the outputs to a file, as the options request."""
     if args.print_time:
         print(result.format_times())
         if args.repeat > 1:

@@ -1,4 +1,4 @@
-"""The options of ``tvmc compile`` that describe memory pools, and the pools that they make."""
+"""The options of ``tvmc compile`` that describe memory pools, and their conversion to pool objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...target import Target
 from .errors import TVMCException
 from .parser import detail_group
 
-# The options of a pool: the end of the name, the form of the value, and the help text.
+# The options of a pool: the suffix of the option name, the form of the value, and the help text.
 _OPTIONS = (
     ("-targets", "POOL:TARGET", "a target that reaches the pool; can be given several times"),
     ("-size-hint-bytes", "POOL:BYTES", "the size of the pool; a plan that needs more is an error"),
@@ -40,14 +40,14 @@ def _values(args: Any, ending: str) -> list[str]:
 
 
 def _by_pool(args: Any, ending: str, pools: Sequence[str]) -> dict[str, list[str]]:
-    """The values of an option for each pool, in the order of the command line."""
+    """Return the values of an option by pool, in the order of the command line."""
     found: dict[str, list[str]] = {}
     for text in _values(args, ending):
         name, colon, value = text.partition(":")
         if not colon:
             raise TVMCException(f"--workspace-pools{ending} must have the form POOL:VALUE, got '{text}'")
         if name not in pools:
-            raise TVMCException(f"--workspace-pools{ending} {text}: --workspace-pools has no pool '{name}'")
+            raise TVMCException(f"--workspace-pools{ending} {text}: unknown pool '{name}'; add it to --workspace-pools")
         found.setdefault(name, []).append(value)
     return found
 
@@ -60,7 +60,7 @@ def _number(ending: str, text: str) -> int:
 
 
 def _target(ending: str, kind: str, targets: Sequence[Target], extra_targets: Any = None) -> Target:
-    """The target of this kind among those that the model is compiled for."""
+    """Return the compilation target with this target kind."""
     if any(extra["name"] == kind for extra in extra_targets or ()):
         return targets[0]
     for target in targets:
@@ -71,7 +71,7 @@ def _target(ending: str, kind: str, targets: Sequence[Target], extra_targets: An
 
 
 def _bursts(values: Sequence[str], targets: Sequence[Target]) -> dict[Target, int]:
-    """The bytes of a burst of each target, given as TARGET:BYTES."""
+    """Return the burst size in bytes of each target, parsed from values of the form TARGET:BYTES."""
     ending = "-target-burst-bytes"
     bursts: dict[Target, int] = {}
     for text in values:
@@ -85,8 +85,8 @@ def _bursts(values: Sequence[str], targets: Sequence[Target]) -> dict[Target, in
 def workspace_pools_recombobulate(
     args: Any, targets: Sequence[Target], extra_targets: Any = None
 ) -> WorkspaceMemoryPools | None:
-    """Return the pools that the options describe, in the order of --workspace-pools; None without the option. A code
-    generator (one of ``extra_targets``) uses the pools of the target that it extends, the first one."""
+    """Return the pools that the options describe, in the order of --workspace-pools; None without the option. An
+    external code generator in ``extra_targets`` uses the pools of the first target, which it extends."""
     pools = [name.strip() for name in (args.workspace_pools or "").split(",") if name.strip()]
     values = {ending: _by_pool(args, ending, pools) for ending, *_ in _OPTIONS}
     if not pools:
@@ -97,11 +97,11 @@ def workspace_pools_recombobulate(
     for pool in pools:
         if pool not in reached:
             raise TVMCException(
-                f"--workspace-pools-targets does not name the targets that can access the pool '{pool}'"
+                f"--workspace-pools-targets does not list the targets that can access the pool '{pool}'"
             )
         kinds = [kind.strip() for text in reached[pool] for kind in text.split(",")]
         own = list(dict.fromkeys(_target("-targets", kind, targets, extra_targets) for kind in kinds))
-        # Of several values for a pool the last one counts.
+        # If an option is given several times for a pool, the last value is used.
         numbers = {e[1:].replace("-", "_"): _number(e, found[pool][-1]) for e, found in values.items() if pool in found}
         properties = PoolInfoProperties(**numbers, target_burst_bytes=_bursts(bursts.get(pool, ()), targets))
         made.append(WorkspacePoolInfo(pool, own, properties))

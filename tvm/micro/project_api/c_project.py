@@ -1,4 +1,5 @@
-"""Projects in C: a program of the model, the C runtime and the files of a template, run as a child process."""
+"""Projects in C: they link the model, the C runtime and the files of a template to a program, and run it as a child
+process."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _FLAGS = ("-std=c99", "-Wall", "-Wextra", "-ffreestanding", "-Icrt/include", "-I
 
 
 def emulated(program: Path) -> list[str]:
-    """The options of qemu for a program that reads and writes by semihosting.
+    """Return the options of qemu for a program that reads and writes through semihosting.
 
     Parameters
     ----------
@@ -64,34 +65,34 @@ class CProject(ProjectAPIHandler):
         self.folder = folder
         self._program: PipedProgram | None = None
 
-    # What a template defines ------------------------------------------------------------------------------------------
+    # Methods that a template defines ----------------------------------------------------------------------------------
 
     def toolchain(self, options: dict[str, Any]) -> list[str]:
-        """The C compiler as the beginning of a command."""
+        """Return the command of the C compiler, to which file names and options are appended."""
         raise NotImplementedError(f"{type(self).__name__} does not define toolchain")
 
     def program_flags(self, options: dict[str, Any]) -> list[str]:
-        """The options of the C compiler for all files and for linking."""
+        """Return the options of the C compiler for compiling and linking."""
         raise NotImplementedError(f"{type(self).__name__} does not define program_flags")
 
     def link_flags(self, options: dict[str, Any]) -> list[str]:
-        """The options of the C compiler for linking only."""
+        """Return the options of the C compiler for linking only."""
         return []
 
     def run_command(self, program: Path, options: dict[str, Any]) -> list[str]:
-        """The command that runs the program."""
+        """Return the command that runs the program."""
         raise NotImplementedError(f"{type(self).__name__} does not define run_command")
 
     @staticmethod
     def tool(name: str, package: str) -> str:
-        """The path of a program.
+        """Return the path of an installed tool.
 
         Parameters
         ----------
         name : str
-            The program.
+            The name of the tool.
         package : str
-            The package of Debian that contains it.
+            The Debian package that contains the tool.
 
         Returns
         -------
@@ -101,7 +102,7 @@ class CProject(ProjectAPIHandler):
         Raises
         ------
         ServerError
-            The program is not installed.
+            The tool is not installed.
         """
         found = shutil.which(name)
         if found is None:
@@ -124,7 +125,7 @@ class CProject(ProjectAPIHandler):
         self, model_library_format_path: Path, standalone_crt_dir: Path, project_dir: Path, options: dict[str, Any]
     ) -> None:
         if project_dir.exists():
-            raise ServerError(f"the folder {project_dir} exists; a project is generated into a new folder")
+            raise ServerError(f"the folder {project_dir} exists; generate the project in a new folder")
         try:
             self._generate(model_library_format_path, standalone_crt_dir, project_dir, options)
         except BaseException:
@@ -145,12 +146,12 @@ class CProject(ProjectAPIHandler):
             untar(options["extra_files_tar"], str(project))
 
     def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options of a method with those that the project was generated with."""
+        """Return the options of a method, merged with the options with which the project was generated."""
         return {**json.loads((self.folder / SETTINGS).read_text(encoding="utf-8")), **options}
 
     @property
     def program(self) -> Path:
-        """The file of the program."""
+        """The path of the program."""
         return self.folder / "build" / "program"
 
     def build(self, options: dict[str, Any]) -> None:
@@ -188,12 +189,13 @@ class CProject(ProjectAPIHandler):
         return self.program
 
     def flash(self, options: dict[str, Any]) -> None:
-        """Check that the program exists: an emulator or this machine reads it from its file."""
+        """Check that the program exists. Flashing does nothing else, because an emulator or this machine reads the
+        program from its file."""
         self._built()
 
     def open_transport(self, options: dict[str, Any]) -> TransportTimeouts:
         if self._program is not None:
-            raise ServerError("the transport is open already")
+            raise ServerError("the transport is already open")
         command = self.run_command(self._built(), self._settings(options))
         start = PipedProgram.by_name if self.has_named_pipes else PipedProgram.by_console
         self._program = start(command, _TIMEOUTS.session_start_timeout_sec)
@@ -217,7 +219,7 @@ class CProject(ProjectAPIHandler):
 
 
 def _only_model(folder: Path, archive: str) -> MlfModel:
-    """The model of an archive that a project can run."""
+    """Return the model of an archive; raise an error unless there is exactly one and a project can run it."""
     models = read_models(folder, archive)
     if len(models) != 1:
         raise ServerError(f"a project runs one model; {archive} has {', '.join(model.name for model in models)}")

@@ -24,7 +24,7 @@ from .server import (
 
 SERVER_LAUNCH_SCRIPT_FILENAME = "launch_microtvm_api_server.sh"
 SERVER_PYTHON_FILENAME = "microtvm_api_server.py"
-# A reply about a transport comes within its time limit and this many seconds.
+# The client waits for replies about transports for the time limit of the request plus this many seconds.
 _GRACE_SECONDS = 10.0
 _SHUTDOWN_SECONDS = 5.0
 
@@ -38,11 +38,11 @@ class ConnectionShutdownError(ProjectAPIErrorBase):
 
 
 class MalformedReplyError(ProjectAPIErrorBase):
-    """A reply is not what the protocol defines."""
+    """A reply violates the protocol."""
 
 
 class MismatchedIdError(ProjectAPIErrorBase):
-    """A reply has the number of another request."""
+    """A reply has the id of another request."""
 
 
 class ReplyTimeoutError(ProjectAPIErrorBase):
@@ -50,7 +50,7 @@ class ReplyTimeoutError(ProjectAPIErrorBase):
 
 
 class ProjectAPIServerNotFoundError(ProjectAPIErrorBase):
-    """A folder has no server of the Project API."""
+    """A folder does not contain a server of the Project API."""
 
 
 class UnsupportedProtocolVersionError(ProjectAPIErrorBase):
@@ -74,7 +74,7 @@ class RPCError(ProjectAPIErrorBase):
 
 
 class ProjectAPIClient:
-    """A client of a server.
+    """A client of a Project API server.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class ProjectAPIClient:
     testonly_did_write_request : callable, optional
         Called after each request.
     process : subprocess.Popen, optional
-        The server, which ``shutdown`` ends.
+        The server process, which ``shutdown`` ends.
     reply_timeout_sec : float, optional
-        The time limit of replies; without it, only replies about transports have a limit.
+        The time limit of replies in seconds. By default, only replies about transports have a limit.
     """
 
     def __init__(
@@ -147,13 +147,13 @@ class ProjectAPIClient:
         return self._result(request, line)
 
     def _abandon(self) -> None:
-        """End a server whose next replies cannot be trusted."""
+        """End the server after a timeout or a protocol error, because its later replies may be out of step."""
         if self.process is not None:
             self.process.kill()
         self.shutdown()
 
     def _result(self, request: Mapping[str, Any], line: bytes) -> Any:
-        """The result in a reply. After a reply that breaks the protocol, the connection is closed."""
+        """Return the result in a reply. If the reply violates the protocol, close the connection."""
         try:
             reply = _reply(request, line)
         except ProjectAPIErrorBase:
@@ -165,7 +165,7 @@ class ProjectAPIClient:
         raise RPCError(request, error) from error
 
     def server_info_query(self, tvm_version: str) -> ServerInfo:
-        """Ask for the description of the project.
+        """Request the description of the project.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class ProjectAPIClient:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise MalformedReplyError(f"request read_transport: the reply has no data: {error}") from error
         if len(data) != n:
-            raise MalformedReplyError(f"request read_transport: {n} bytes were asked for, the reply has {len(data)}")
+            raise MalformedReplyError(f"request read_transport: expected {n} bytes, the reply has {len(data)}")
         return data
 
     def write_transport(self, data: bytes, timeout_sec: float | None) -> None:
@@ -317,7 +317,7 @@ def _limit(timeout_sec: float | None) -> float | None:
 
 
 def _reply(request: Mapping[str, Any], line: bytes) -> dict[str, Any]:
-    """The reply of a line: a JSON-RPC object for this request."""
+    """Parse a line and check that it is a JSON-RPC reply to this request."""
     method = request["method"]
     try:
         reply = json.loads(line)
@@ -326,9 +326,9 @@ def _reply(request: Mapping[str, Any], line: bytes) -> dict[str, Any]:
     if not isinstance(reply, dict):
         raise MalformedReplyError(f"request {method}: the reply is not an object")
     if reply.get("jsonrpc") != "2.0":
-        raise MalformedReplyError(f"request {method}: the reply is not of JSON-RPC 2.0")
+        raise MalformedReplyError(f"request {method}: the reply is not a JSON-RPC 2.0 message")
     if reply.get("id") != request["id"]:
-        raise MismatchedIdError(f"request {method} has number {request['id']}, the reply {reply.get('id')}")
+        raise MismatchedIdError(f"request {method} has id {request['id']}, but the reply has id {reply.get('id')}")
     error = reply.get("error")
     if "result" not in reply and not (isinstance(error, dict) and isinstance(error.get("code"), int)):
         raise MalformedReplyError(f"request {method}: the reply has neither a result nor an error")
@@ -368,7 +368,7 @@ def instantiate_from_dir(project_dir: str | pathlib.Path, debug: bool = False) -
     requests_read, requests_write = os.pipe()
     replies_read, replies_write = os.pipe()
     command += ["--read-fd", str(requests_read), "--write-fd", str(replies_write), *(["--debug"] if debug else [])]
-    # The server imports this package wherever it was started from.
+    # The server must find this package for any working directory.
     package = str(pathlib.Path(__file__).resolve().parents[3])
     paths = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": paths}

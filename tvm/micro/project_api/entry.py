@@ -1,4 +1,5 @@
-"""The C file that connects a model with the C runtime: memory for its tensors, and a table of them."""
+"""Generate the C file that connects a model with the C runtime: it defines memory for the model's tensors and a table
+that describes them."""
 
 from __future__ import annotations
 
@@ -53,25 +54,25 @@ def entry_text(model: MlfModel) -> str:
 
 
 def _members(tensors: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """The names and sizes of tensors in the order of the model, by their names in C."""
+    """Return the name and the size of each tensor, by its name in C and in the order of the model."""
     rows = sorted(tensors.items(), key=lambda row: row[1]["index"])
     return {_identifier(entry["c_name"]): (name, int(entry["size"])) for name, entry in rows}
 
 
 def _identifier(name: str) -> str:
-    """A name of the metadata that becomes part of the C file."""
+    """Return a name from the metadata unchanged; raise an error unless it is a C identifier."""
     if not _IDENTIFIER.fullmatch(name):
-        raise ValueError(f"the metadata has the name {name!r}, which is not an identifier of C")
+        raise ValueError(f"the metadata has the name {name!r}, which is not a C identifier")
     return name
 
 
 def _table(kind: str, members: Mapping[str, tuple[str, int]]) -> list[str]:
     rows = [f"    {{{_quoted(name)}, {kind}_{member}, {size}}}," for member, (name, size) in members.items()]
-    # ISO C has no empty arrays.
+    # ISO C does not allow empty arrays.
     return [f"static const TVMCrtTensor {kind}[] = {{", *(rows or ["    {0, 0, 0},"]), "};"]
 
 
 def _quoted(name: str) -> str:
-    """A name as a string of C: characters that need an escape become underscores."""
+    """Return a name as a C string literal. Characters that need an escape sequence become underscores."""
     plain = "".join(c if " " <= c <= "~" and c not in '"\\?' else "_" for c in name)
     return json.dumps(plain)

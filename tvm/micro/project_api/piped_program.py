@@ -1,4 +1,4 @@
-"""A child process that reads requests from a pipe and writes replies to another one."""
+"""Run a program as a child process that reads requests from one pipe and writes replies to another."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PipedProgram:
         command : sequence of str
             The command.
         start_sec : float
-            The time limit of the start, which a program of this machine does not need.
+            The time limit of the start; ignored, because the pipes exist before the program starts.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class PipedProgram:
 
     @contextlib.contextmanager
     def _with_status(self) -> Iterator[None]:
-        """Add the exit status to the error about a program that ended."""
+        """Add the exit status to the error if the program has ended."""
         try:
             yield
         except TransportClosedError:

@@ -1,7 +1,7 @@
 """The server of the Project API: a program in a project folder that generates, builds, flashes and runs the project.
 
-Requests and replies are JSON-RPC 2.0 messages, one in a line. The client starts the server with the two file
-descriptors of pipes (``--read-fd``, ``--write-fd``). A project implements ``ProjectAPIHandler`` and calls ``main``.
+Requests and replies are JSON-RPC 2.0 messages, one per line. The client starts the server and passes the file
+descriptors of two pipes (``--read-fd``, ``--write-fd``). A project implements ``ProjectAPIHandler`` and calls ``main``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ProjectOption(_ProjectOption):
     choices : sequence of str, optional
         The allowed values.
     default : optional
-        The value without the option.
+        The default value.
     type : str
         The type of the value: "str", "int" or "bool".
     required : sequence of str, optional
@@ -59,16 +59,16 @@ class ProjectOption(_ProjectOption):
     """
 
     def __new__(cls, name: str, **kwargs: Any) -> ProjectOption:
-        # Lists of JSON become tuples, so that options from a reply equal those of the server.
+        # JSON has no tuples: convert lists, so that an option from a reply equals the option of the server.
         option = super().__new__(cls, name, **{k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()})
         if not option.required and not option.optional:
             raise ValueError(f"option {name}: at least one of required and optional must name a method")
         if option.type not in ("str", "int", "bool"):
-            raise ValueError(f"option {name}: the type is str, int or bool, got {option.type}")
+            raise ValueError(f"option {name}: the type must be str, int or bool, got {option.type}")
         return option
 
     def replace(self, attributes: Mapping[str, Any]) -> ProjectOption:
-        """Return the option with other attributes.
+        """Return a copy of the option with some attributes replaced.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class ServerInfo(NamedTuple):
 
 
 class TransportTimeouts(NamedTuple):
-    """The time limits of a transport in seconds; 0 is no limit."""
+    """The time limits of a transport in seconds; 0 means no limit."""
 
     session_start_retry_timeout_sec: float
     session_start_timeout_sec: float
@@ -123,7 +123,7 @@ class JSONRPCError(Exception):
     data : object
         Further data, as JSON.
     client_context : str, optional
-        The request that failed, for the message on the side of the client.
+        The request that failed, for the error message on the client.
     """
 
     def __init__(self, code: int, message: str, data: Any, client_context: str | None = None):
@@ -154,7 +154,7 @@ class JSONRPCError(Exception):
         Returns
         -------
         JSONRPCError
-            The error, of the class that the server raised where this class is defined here.
+            The error. It has the class that the server raised if this module defines it, otherwise ``JSONRPCError``.
         """
         code = json_error["code"]
         if code == ErrorCode.SERVER_ERROR:
@@ -455,7 +455,7 @@ class ProjectAPIServer:
     def _call(self, method: str, params: Mapping[str, Any]) -> Any:
         function = self._methods.get(method)
         if function is None:
-            raise JSONRPCError(ErrorCode.METHOD_NOT_FOUND, f"there is no method {method}", None)
+            raise JSONRPCError(ErrorCode.METHOD_NOT_FOUND, f"unknown method {method}", None)
         try:
             inspect.signature(function).bind(**params)
         except TypeError as error:
@@ -502,7 +502,7 @@ class ProjectAPIServer:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """The request of a line."""
+    """Parse a line and check that it is a JSON-RPC request."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:

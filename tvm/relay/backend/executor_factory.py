@@ -1,4 +1,4 @@
-"""The return value of ``relay.build``: graph, library and parameters in one object."""
+"""The return values of ``relay.build``: the compiled library, the parameters and the executor's data in one object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...runtime.registry import get_global_func
 
 
 class ExecutorFactoryModule:
-    """What ``relay.build`` returns for every executor: the library, the parameters and how the executor is set up.
+    """The base class of the return values of ``relay.build``: the library, the parameters and the executor's data.
 
     A subclass whose models run on the graph executor defines ``get_graph_json``.
 
@@ -27,7 +27,7 @@ class ExecutorFactoryModule:
     params : dict of str to NDArray
         The weights by name.
     function_metadata : dict of str to FunctionInfo or callable
-        The memory and the loops of each function, or a function that computes them when they are first read.
+        The memory use and the loops of each function, or a callable that computes them on first access.
     """
 
     iter_cnt: int = 0
@@ -44,7 +44,7 @@ class ExecutorFactoryModule:
 
     @property
     def function_metadata(self) -> Mapping[str, Any]:
-        """The memory, loops and graph of the whole model (``__tvm_main__``) and of each kernel, by name."""
+        """The memory use, loops and graph of the whole model (``__tvm_main__``) and of each kernel, by name."""
         if callable(self._function_metadata):
             self._function_metadata = self._function_metadata()
         return self._function_metadata
@@ -62,12 +62,12 @@ class ExecutorFactoryModule:
         return self.params
 
     def get_lib(self) -> Any:
-        """The library of the kernels."""
+        """Return the library that contains the kernels."""
         return self.lib
 
     @property
     def module(self):
-        """The factory as a module of the runtime: what loading an exported library gives."""
+        """The factory as a runtime module, equal to the module that loading the exported library returns."""
         if self._module is None:
             self.lib._load()
             arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
@@ -84,7 +84,7 @@ class ExecutorFactoryModule:
         return self.module[item] if self.module.implements_function(item) else self.lib[item]
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
-        """Write the library with the graph and the parameters inside; loading it gives a factory."""
+        """Write a library that contains the graph and the parameters; loading it returns a factory module."""
         root = (TYPE_KEY, self._packed.at)
         return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
 
@@ -106,8 +106,8 @@ class ExecutorFactoryModule:
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):
-    """A compiled model. ``lib["default"](device)`` returns an executor module. The factory unpacks as graph, lib,
-    params.
+    """A model compiled for the graph executor. ``lib["default"](device)`` returns an executor module. Iterating over
+    the factory yields the graph, the library and the parameters.
 
     Parameters
     ----------
@@ -165,36 +165,36 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
 
 
 class AOTExecutorFactoryModule(ExecutorFactoryModule):
-    """A model that was compiled ahead of time: one main function, which calls the kernels with a fixed memory plan.
+    """A model compiled ahead of time: one main function, which calls the kernels with a fixed memory plan.
 
     Parameters
     ----------
     ir_mod : IRModule
-        The graph whose functions the kernels compute.
+        The graph from which the kernels were compiled.
     lowered_ir_mods : dict of Target to IRModule
         The lowered functions by target.
     target : Target
-        What the model is compiled for.
+        The target of the compilation.
     executor : Executor
         The executor and its options.
     runtime : Runtime
-        The runtime that the code is for.
+        The runtime for which the model was compiled, and its options.
     libmod : Module
         The compiled functions.
     libmod_name : str
         The name of the model.
     params : dict of str to NDArray
-        The weights by name; empty where the code contains them.
+        The weights by name; empty if the generated code contains them.
     function_metadata : dict of str to FunctionInfo or callable
-        The memory and the loops of each function, or a function that computes them when they are first read.
+        The memory use and the loops of each function, or a callable that computes them on first access.
     executor_codegen_metadata : ExecutorCodegenMetadata
         The interface of the main function.
     devices : list of str
-        The devices whose contexts a caller passes to the model.
+        The devices whose context objects a caller must pass to the model.
     graph_json_str : str, optional
-        The graph by which the runtime calls the main function; empty for code that runs without the runtime.
+        The graph with which the runtime calls the main function; empty for code that runs without the runtime.
     plain_model : PlainModel, optional
-        The C text, the header and the interface of a model for programs without the runtime.
+        The C source, the header and the interface of a model for programs without the runtime.
     kernels : sequence of Kernel
         The kernels that the main function calls.
     """
@@ -222,21 +222,21 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
     def get_graph_json(self) -> str:
         if not self.graph_json:
             raise TVMError(
-                f"the code of model '{self.libmod_name}' is for programs without the runtime (runtime "
-                f"{self.runtime}); compile it with runtime cpp to run it here"
+                f"model '{self.libmod_name}' is compiled for programs without the runtime (runtime "
+                f"{self.runtime}) and cannot run here; compile it with runtime cpp"
             )
         return self.graph_json
 
     def get_devices(self) -> list[str]:
-        """The devices whose contexts a caller passes to the model."""
+        """Return the devices whose context objects a caller must pass to the model."""
         return self.devices
 
     def get_executor_config(self) -> Any:
-        """The interface of the main function."""
+        """Return the description of the main function's interface."""
         return self.executor_codegen_metadata
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
-        """Write the library; for the runtime, with the parameters inside, so that loading it gives a factory."""
+        """Write the library. For runtime cpp it contains the parameters, and loading it returns a factory module."""
         if self.graph_json:
             return super().export_library(file_name, fcompile, addons, workspace_dir, fpack_imports, **kwargs)
         return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, **kwargs)

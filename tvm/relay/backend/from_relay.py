@@ -106,8 +106,8 @@ class _FunctionNodes:
         if isinstance(node, Call) and isinstance(node.op, Function):
             return self._call(node)
         raise TVMError(
-            f"{type(node).__name__} in the graph: the executors graph and aot run graphs without control flow; "
-            "control flow needs the virtual machine (relay.vm.compile)"
+            f"unsupported expression {type(node).__name__} in the graph: the executors graph and aot do not support "
+            "control flow; use the virtual machine (relay.vm.compile)"
         )
 
     def _flat(self, operands: Sequence[RelayExpr]) -> list[Ref]:

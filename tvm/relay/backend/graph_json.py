@@ -12,7 +12,8 @@ _BUILTIN = {Kind.VIEW: "__nop", Kind.COPY: "__copy"}
 
 
 def graph_json(program: Program, list_constants: bool = True) -> str:
-    """The text of a planned program. Constants that are not listed are no inputs of the executor."""
+    """Return the JSON text of a program with a memory plan. Without ``list_constants`` the constants are not among
+    the inputs of the executor."""
     assert program.plan is not None
     listed = (Kind.INPUT, Kind.CONSTANT) if list_constants else (Kind.INPUT,)
     names = _unique([n.name for n in program.nodes])

@@ -14,9 +14,10 @@ from .program import Kind, Program, byte_size
 
 @dataclass
 class Entry:
-    """One output of one node. ``pinned`` storage belongs to it and what lies in it alone (inputs, parameters, results).
-    ``offset`` is its first byte within the storage. It lives from step ``first_use`` to step ``last_use``; what lies in
-    another entry lives as long as that. ``root`` is the entry whose memory it is in."""
+    """One output of one node. A ``pinned`` entry (input, parameter, output of the graph) does not share its storage
+    with other entries, except those contained in it. ``offset`` is its first byte within the storage. The entry is
+    live from step ``first_use`` to step ``last_use``. An entry that is contained in the memory of another entry has
+    that entry as ``root`` and the same lifetime."""
 
     nbytes: int
     pinned: bool = False
@@ -110,7 +111,7 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
         e.root = base(i)
         while e.root in over:
             e.root = over[e.root]
-    # A reshape needs no memory of its own even without a plan; the parts of a join would.
+    # Without a plan, a reshape needs no separate memory, but the parts of a concatenation do.
     kept = [e for i, e in enumerate(entries) if i not in within or e.nbytes != entries[base(i)].nbytes]
     result.unshared_bytes = sum(e.nbytes for e in kept if not e.pinned)
     return result

@@ -70,8 +70,8 @@ class _Choice:
 
 
 class Executor(_Choice):
-    """The executor that a model is compiled for: ``Executor("graph")`` calls kernels one by one, ``Executor("aot")``
-    calls one function with a fixed memory plan.
+    """The executor for which a model is compiled. ``Executor("graph")`` calls the kernels one by one in graph order;
+    ``Executor("aot")`` calls one compiled main function with a fixed memory plan.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ class Executor(_Choice):
 
 
 class Runtime(_Choice):
-    """The runtime that code is for: ``Runtime("cpp")`` is the runtime of this package, ``Runtime("crt")`` is none:
-    programs call such models directly.
+    """The runtime for which a model is compiled. ``Runtime("cpp")`` is the runtime of this package. Code for
+    ``Runtime("crt")`` needs no runtime: C programs call the model directly.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The intermediate form between Relay and executors: kernels, their calls in order, values and devices.
 
-A program is built from optimized Relay (``from_relay.py``), gets its storage from the memory planner
-(``memory_plan.py``) and is written for an executor (``writers.py``), for example as the JSON of the graph executor.
+``from_relay.py`` builds a program from optimized Relay, ``memory_plan.py`` assigns storage to its values, and
+``writers.py`` converts it to the format of an executor, for example the JSON of the graph executor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writers that convert programs to the output of ``relay.build``, by executor and runtime.
+"""Writers that convert a compiled program to the return value of ``relay.build``, by executor and runtime.
 
-``relay.build(executor=..., runtime=...)`` uses the writer of this combination. A package adds one with
-``register_writer``, after ``Executor.register`` or ``Runtime.register`` for a new name.
+``relay.build(executor=..., runtime=...)`` uses the writer of this combination. Another package adds a writer with
+``register_writer``, after it registers a new name with ``Executor.register`` or ``Runtime.register``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .program import Program
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """What a writer gets: the program with its storage, and what it was made of. ``library`` has the packed functions
-    of its kernels, which ``compile_kernels`` compiles when a writer first asks for them."""
+    """The input of a writer: the program with its memory plan, and the model from which it was compiled. ``library``
+    contains the packed functions of the kernels; ``compile_kernels`` compiles them on first access."""
 
     program: Program
     compile_kernels: Callable[[], Any]
@@ -46,9 +46,10 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class Writer:
-    """``write`` makes what ``relay.build`` returns. ``refused`` says of options of the executor or runtime why they
-    cannot be switched on. ``check`` raises an error for options that do not fit each other. ``has_pools`` says that
-    memory pools are supported, ``links_constants`` that the writer puts constants into the code itself."""
+    """The output format of one combination of executor and runtime. ``write`` creates the return value of
+    ``relay.build``. ``refused`` maps each unsupported option to the reason for the error message. ``check`` raises an
+    error for options that exclude each other. ``has_pools`` is whether memory pools are supported;
+    ``links_constants`` is whether the generated code contains the constants."""
 
     write: Callable[[CompiledModel], Any]
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +70,7 @@ def register_writer(
     refused: Mapping[str, str] | None = None,
     **traits: Any,
 ) -> None:
-    """Programs for this executor and runtime are written by ``write``; ``traits`` are further fields of ``Writer``."""
+    """Register ``write`` as the writer for an executor and a runtime; ``traits`` are further fields of ``Writer``."""
     if (executor, runtime) in _WRITERS:
         raise ValueError(f"a writer for executor {executor} and runtime {runtime} is already registered")
     _WRITERS[executor, runtime] = Writer(write, dict(refused or {}), **traits)
@@ -78,10 +79,9 @@ def register_writer(
 def choose(
     executor: Any, runtime: Any, workspace_pools: Any = None, constant_pools: Any = None
 ) -> tuple[Writer, Executor, Runtime]:
-    """Return the writer, executor and runtime.
+    """Return the writer for an executor and a runtime, with both as objects.
 
-    Executor and runtime are given as objects, by name, or as None for the default. Unsupported combinations and options
-    raise an error.
+    Each may be an object, a name, or None for the default. Unsupported combinations and options raise an error.
     """
     executor, runtime = _as_choice(executor, Executor, "graph"), _as_choice(runtime, Runtime, "cpp")
     writer = _WRITERS.get((executor.name, runtime.name))

@@ -63,7 +63,8 @@ _STRING, _TENSOR, _OPAQUE = 11, 7, 3
 
 
 def stays_on_stack(node: Allocate) -> bool:
-    """Whether functions of the host keep an allocation on the stack: it is small or annotated with ``on_stack``."""
+    """Return whether a host function keeps an allocation on the stack: if it is small or annotated with
+    ``on_stack``."""
     kind = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
     size = info(node.dtype).bytes * info(node.dtype).lanes
     for extent in node.extents:
@@ -156,7 +157,7 @@ class BuiltinLowerer(StmtRewriter):
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         body = self.stmt(node.body)
-        # The host's stack is no memory of a device.
+        # A device cannot access the stack of the host.
         on_host = isinstance(self.device_type, IntImm) and self.device_type.value == 1
         if on_host and stays_on_stack(node) or node.annotations.get("on_stack"):
             return node if body is node.body else node.replace(body=body)

@@ -1,4 +1,5 @@
-"""The unified static memory planner: offsets in memory pools for every tensor and workspace of a program."""
+"""The unified static memory planner (USMP): it assigns every tensor and workspace of a program to an offset in a memory
+pool."""
 
 from __future__ import annotations
 

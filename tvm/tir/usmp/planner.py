@@ -1,4 +1,4 @@
-"""The planner as one function and as a pass."""
+"""The entry points of the memory planner: the function ``plan`` and a pass."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Pools = WorkspaceMemoryPools | ConstantMemoryPools | Iterable[PoolInfo]
 def plan(
     module: IRModule, main: str = MAIN_FUNCTION, pools: Pools | None = None, algorithm: str | None = None
 ) -> tuple[IRModule, list[AllocatedPoolInfo]]:
-    """Place the memory that a program allocates in pools.
+    """Plan the memory of a program: assign its allocations to offsets in memory pools.
 
-    Each allocation of the main function, and each larger one of the functions that it calls, becomes an offset in a
-    pool. Functions get a pointer parameter for each pool that they use.
+    All allocations of the main function are planned. In the functions that it calls, only allocations that are too
+    large for the stack are planned. Functions get a pointer parameter for each pool that they use.
 
     Parameters
     ----------
@@ -49,20 +49,20 @@ def plan(
     main : str, optional
         The name of the main function.
     pools : WorkspaceMemoryPools, ConstantMemoryPools or list of PoolInfo, optional
-        The pools, of both kinds in a list. By default the pools of the attributes ``workspace_memory_pools`` and
-        ``constant_memory_pools`` of the module, else one workspace pool without a limit. Constants stay in the code
-        unless there is a constant pool.
+        The pools. A list may contain workspace pools and constant pools. The default are the pools in the attributes
+        ``workspace_memory_pools`` and ``constant_memory_pools`` of the module; without these, one workspace pool of
+        unlimited size. Constants stay in the code unless there is a constant pool.
     algorithm : str, optional
         ``search``, ``greedy_by_size``, ``greedy_by_conflicts`` or ``hill_climb``, or the name of a custom algorithm,
-        which is the global function ``tir.usmp.algo.NAME``. By default the options ``tir.usmp.custom_algorithm`` and
-        ``tir.usmp.algorithm`` of the pass context decide.
+        which is the global function ``tir.usmp.algo.NAME``. The default is given by the options
+        ``tir.usmp.custom_algorithm`` and ``tir.usmp.algorithm`` of the pass context.
 
     Returns
     -------
     tuple of IRModule and list of AllocatedPoolInfo
         The module, and the pools in the order of the parameters of the main function. Its attributes ``pool_args`` and
         ``pool_alignments`` list the same pools and the alignment of each; with the option
-        ``tir.usmp.use_workspace_io``, ``io_tensor_pool_allocations`` has the place of each input and output.
+        ``tir.usmp.use_workspace_io``, ``io_tensor_pool_allocations`` maps each input and output to its pool and offset.
 
     Raises
     ------
@@ -92,9 +92,9 @@ def plan(
 def plan_annotated(
     module: IRModule, main: str = MAIN_FUNCTION, algorithm: str | None = None
 ) -> tuple[IRModule, list[AllocatedPoolInfo]]:
-    """Plan the allocations of a module that are annotated with candidate pools; ``plan`` annotates them first."""
+    """Plan the allocations of a module that are already annotated with candidate pools."""
     if main not in module:
-        raise TVMError(f"the module has no function '{main}', which memory is planned for")
+        raise TVMError(f"cannot plan memory: the module has no function '{main}'")
     analysis = extract_buffer_info(module[main], module)
     buffers = create_array_buffer_info(analysis.buffer_info_stmts)
     found = choose_algorithm(algorithm)(buffers, analysis.memory_pressure)
@@ -103,25 +103,25 @@ def plan_annotated(
 
 
 def choose_algorithm(name: str | None = None) -> Callable[..., Any]:
-    """The algorithm of this name; without one, that of the options of the pass context."""
+    """Return the algorithm with this name; without a name, the algorithm in the options of the pass context."""
     context = PassContext.current()
     if name is None:
         name = context.get_config("tir.usmp.custom_algorithm") or context.get_config("tir.usmp.algorithm")
     found = ALGORITHMS.get(str(name)) or get_global_func(f"tir.usmp.algo.{name}", allow_missing=True)
     if found is None:
         hint = near_matches(str(name), ALGORITHMS)
-        raise TVMError(f"no planning algorithm is named '{name}': no global function tir.usmp.algo.{name}; {hint}")
+        raise TVMError(f"unknown planning algorithm '{name}': there is no global function tir.usmp.algo.{name}; {hint}")
     return found
 
 
 def _with_pools(module: IRModule, pools: Pools | None) -> IRModule:
-    """The module with the given pools as its attributes."""
+    """Return the module with the pools as attributes."""
     if pools is None:
         return module
     given = list(pools.pools if isinstance(pools, (WorkspaceMemoryPools, ConstantMemoryPools)) else pools)
     for pool in given:
         if not isinstance(pool, PoolInfo):
-            raise TVMError(f"a memory pool is a WorkspacePoolInfo or a ConstantPoolInfo, got {pool!r}")
+            raise TVMError(f"a memory pool must be a WorkspacePoolInfo or a ConstantPoolInfo, got {pool!r}")
     constant = [pool for pool in given if isinstance(pool, ConstantPoolInfo)]
     workspace = [pool for pool in given if not isinstance(pool, ConstantPoolInfo)]
     if workspace:
@@ -132,7 +132,7 @@ def _with_pools(module: IRModule, pools: Pools | None) -> IRModule:
 
 
 def unified_static_memory_planner() -> Pass:
-    """Make the pass that plans the annotated allocations of ``__tvm_main__`` and of the functions that it calls.
+    """Create the pass that plans the annotated allocations of ``__tvm_main__`` and of the functions that it calls.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Records of the unified static memory planner: buffers, their places, and the analysis that finds them."""
+"""Data types of the unified static memory planner: buffers, allocations in pools, and the result of the analysis."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..stmt import Stmt
 if TYPE_CHECKING:
     from ...ir.node import slot_field
 
-# The annotation of an allocation that lists the pools that it may be placed in, the preferred pool first.
+# The annotation of an allocation that lists its candidate pools, the preferred pool first.
 CANDIDATE_MEMORY_POOL_ATTR = "candidate_memory_pools"
 
-# The annotations of an allocation in the main function that holds an input or an output; their value is its name.
+# The annotations of an allocation for an input or output of the main function; the value is the name of the tensor.
 INPUT_TENSOR_ATTR = "input_tensor"
 OUTPUT_TENSOR_ATTR = "output_tensor"
 
-# The attribute of a planned main function that maps the name of an input or output to its place in a pool.
+# The attribute of a planned main function that maps the name of an input or output to its pool and offset.
 IO_TENSOR_POOL_ALLOCATIONS_ATTR = "io_tensor_pool_allocations"
 
 # The attribute of a planned main function that lists its pools as AllocatedPoolInfo.
 POOL_ARGS_ATTR = "pool_args"
 
-# The attribute of a planned main function that lists what the address of each of its pools must be a multiple of.
+# The attribute of a planned main function that lists the required alignment of each of its pools.
 POOL_ALIGNMENTS_ATTR = "pool_alignments"
 
 # The name of the main function, unless the caller chooses another one.
@@ -54,9 +54,9 @@ class BufferInfo(Node, key="tir.usmp.BufferInfo", derived={"conflicts": "()"}):
     size_bytes : int
         The size.
     pool_candidates : list of PoolInfo
-        The pools that it may be placed in, the preferred pool first.
+        The candidate pools, the preferred pool first.
     alignment : int, optional
-        Its offset is a multiple of this number; 1 by default.
+        The required alignment of the offset in bytes; 1 by default.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class BufferInfo(Node, key="tir.usmp.BufferInfo", derived={"conflicts": "()"}):
 
 
 class PoolAllocation(Node, key="tir.usmp.PoolAllocation"):
-    """The place of a buffer: a pool and an offset in it.
+    """The location of a buffer: a pool and an offset in it.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class BufferInfoAnalysis(Node, key="tir.usmp.BufferInfoAnalysis"):
     buffer_info_stmts : dict of BufferInfo to Stmt
         The ``Allocate`` or ``AllocateConst`` statement of each buffer, in the order of execution.
     memory_pressure : int
-        The largest number of bytes of workspace buffers that are live at the same time: no plan in one pool is smaller.
+        The maximum total size of workspace buffers that are live at the same time, a lower bound for plans in one pool.
     """
 
     buffer_info_stmts: Any
@@ -146,7 +146,7 @@ class BufferInfoAnalysis(Node, key="tir.usmp.BufferInfoAnalysis"):
 
 
 def create_array_buffer_info(buffer_info_stmts: Mapping[BufferInfo, Stmt]) -> list[BufferInfo]:
-    """Return the buffers of an analysis as the list that algorithms take.
+    """Return the buffers of an analysis as a list, the input of planning algorithms.
 
     Parameters
     ----------
@@ -164,19 +164,19 @@ def create_array_buffer_info(buffer_info_stmts: Mapping[BufferInfo, Stmt]) -> li
 def assign_stmt_pool_allocations(
     buffer_info_stmts: Mapping[BufferInfo, Stmt], buffer_info_pool_allocations: Mapping[BufferInfo, PoolAllocation]
 ) -> dict[Stmt, PoolAllocation]:
-    """Map allocation statements to the places that an algorithm chose for their buffers.
+    """Map allocation statements to the pools and offsets that an algorithm assigned to their buffers.
 
     Parameters
     ----------
     buffer_info_stmts : dict of BufferInfo to Stmt
         The field of ``BufferInfoAnalysis``.
     buffer_info_pool_allocations : dict of BufferInfo to PoolAllocation
-        What the algorithm returned.
+        The return value of the algorithm.
 
     Returns
     -------
     dict of Stmt to PoolAllocation
-        The place of each statement.
+        The pool and the offset of each statement.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def assign_stmt_pool_allocations(
     """
     for buffer in buffer_info_pool_allocations:
         if buffer not in buffer_info_stmts:
-            raise ValueError(f"the buffer '{buffer.name_hint}' was placed but is not a buffer of the program")
+            raise ValueError(f"the plan contains '{buffer.name_hint}', which is not a buffer of the program")
     return {buffer_info_stmts[buffer]: place for buffer, place in buffer_info_pool_allocations.items()}
 
 

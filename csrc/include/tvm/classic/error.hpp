@@ -17,8 +17,8 @@
 #pragma GCC diagnostic pop
 #endif
 
-/* Errors are thrown, or returned as Result with TVM_CLASSIC_NO_EXCEPTIONS; the inline namespace separates both kinds at
- * link time. */
+/* Errors are thrown; with TVM_CLASSIC_NO_EXCEPTIONS they are returned as Result. The inline namespace gives the two
+ * variants different symbols, so that a program can link both. */
 #ifdef TVM_CLASSIC_NO_EXCEPTIONS
 #define TVM_CLASSIC_ERRORS results
 #else
@@ -28,8 +28,8 @@
 namespace tvm::classic {
 inline namespace TVM_CLASSIC_ERRORS {
 
-/* The source of an error: the runtime (a damaged file, a failed call), an argument that does not fit, or a function, an
- * input or an output that does not exist. */
+/* The source of an error: the runtime (a damaged file, a failed call), an argument of a wrong type or size, or a missing
+ * function, input or output. */
 enum class ErrorKind { runtime, argument, missing };
 
 class Error : public std::exception {
@@ -44,7 +44,7 @@ class Error : public std::exception {
   std::string message_;
 };
 
-/* A value or an error. Reading a value that is not there ends the program. */
+/* A value or an error. Accessing the value of a failed Result terminates the program. */
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -75,8 +75,8 @@ class [[nodiscard]] Result<void> : public Result<std::monostate> {
   Result(Error error) : Result<std::monostate>(std::move(error)) {}
 };
 
-/* Both kinds of errors from one source: FAIL leaves a function with an error, DONE without one, TRY names the value of
- * an expression or leaves with its error. */
+/* Macros for both error variants. FAIL returns from a function with an error, and DONE without one. TRY assigns the value
+ * of an expression to a name, or returns its error. */
 #ifdef TVM_CLASSIC_NO_EXCEPTIONS
 template <class T>
 using Returns = Result<T>;

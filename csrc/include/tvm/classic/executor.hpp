@@ -12,10 +12,10 @@
 namespace tvm::classic {
 inline namespace TVM_CLASSIC_ERRORS {
 
-/* Runs a model without control flow. */
+/* An executor for models without control flow. */
 class GraphExecutor {
  public:
-  /* Of a model that Module::load returned. */
+  /* Creates an executor of a model that Module::load returned. */
   static Returns<GraphExecutor> create(const Module &model, Span<const Device> devices) {
     if (model.type_key() != "GraphExecutorFactory")
       TVM_CLASSIC_FAIL(ErrorKind::argument, "the graph executor does not run a module of type " + model.type_key());
@@ -30,7 +30,7 @@ class GraphExecutor {
   static Returns<GraphExecutor> create(const Module &model, Device device) {
     return create(model, Span<const Device>(&device, 1));
   }
-  /* Of a graph as JSON text and the library of its kernels; load_params sets its weights. */
+  /* Creates an executor from the JSON text of a graph and the library of its kernels; load_params sets the weights. */
   static Returns<GraphExecutor> create(const std::string &graph, const Module &library, Device device) {
     TVM_CLASSIC_TRY(make, PackedFunc::global("tvm.graph_executor.create"));
     TVM_CLASSIC_TRY(made, make(graph, library, device.device_type, device.device_id));
@@ -40,9 +40,9 @@ class GraphExecutor {
   GraphExecutor(GraphExecutor &&) noexcept = default;
   GraphExecutor &operator=(GraphExecutor &&) noexcept = default;
 
-  /* Weights as `save_param_dict` writes them. */
+  /* Sets the weights from the bytes that `save_param_dict` writes. */
   Returns<void> load_params(Bytes params) { return run_named("load_params", params); }
-  /* Inputs of the model, without the weights of its package. */
+  /* The names of the model's inputs, without the weights in its package. */
   Returns<std::vector<std::string>> input_names() const {
     std::vector<std::string> names;
     PackedFunc has_param;
@@ -68,7 +68,7 @@ class GraphExecutor {
 
   /* Copies the tensor into an input. */
   Returns<void> set_input(const std::string &name, const Tensor &tensor) { return run(set_input_, name, tensor); }
-  /* The next runs read this tensor in place. */
+  /* Sets an input without a copy: later runs read this tensor in place. */
   Returns<void> set_input_zero_copy(const std::string &name, const Tensor &tensor) {
     return run_named("set_input_zero_copy", name, tensor);
   }
@@ -119,7 +119,7 @@ class GraphExecutor {
   PackedFunc run_, set_input_, get_output_;
 };
 
-/* Runs a model with control flow or dynamic shapes. */
+/* An executor for models with control flow or dynamic shapes. */
 class VirtualMachine {
  public:
   static Returns<VirtualMachine> create(const Module &executable, Span<const Device> devices) {
@@ -163,7 +163,7 @@ class VirtualMachine {
     }
     return names;
   }
-  /* The result of a function: a tensor, a tuple (Value::fields, Value::tensors), or another object. */
+  /* Calls a function. The output is a tensor, a tuple (Value::fields, Value::tensors), or another object. */
   template <class... A>
   Returns<Value> invoke(const std::string &function, const A &...arguments) {
     TVM_CLASSIC_RUN(set_input_(function, arguments...));

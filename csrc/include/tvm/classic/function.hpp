@@ -19,7 +19,7 @@ class Value;
 class Arguments;
 using Object = detail::Shared<TVMObjectHandle, TVMObjectRetain, TVMObjectFree>;
 
-/* A function of a module, of the runtime, or of this program. */
+/* A packed function: of a module, of the runtime, or implemented in this program. */
 class PackedFunc : public detail::Shared<TVMFunctionHandle, TVMFuncRetain, TVMFuncFree> {
  public:
   using Shared::Shared;
@@ -31,8 +31,8 @@ class PackedFunc : public detail::Shared<TVMFunctionHandle, TVMFuncRetain, TVMFu
     if (!found) TVM_CLASSIC_FAIL(ErrorKind::missing, "there is no global function '" + name + "'");
     return PackedFunc(found);
   }
-  /* A function of this program, `R f(const Arguments &)`. R is void, or a type that a Value converts to, in Returns if f
-   * can fail. An exception becomes an error of the caller. */
+  /* Creates a packed function from a C++ callable `R f(const Arguments &)`. R is void or a type from which a Value can be
+   * constructed, wrapped in Returns if f can fail. An exception of f becomes an error of the caller. */
   template <class F>
   static Returns<PackedFunc> from(F function);
   Returns<void> register_global(const std::string &name, bool replace = false) const {
@@ -43,7 +43,7 @@ class PackedFunc : public detail::Shared<TVMFunctionHandle, TVMFuncRetain, TVMFu
   /* Arguments are numbers, strings, Bytes, Tensor, DLTensor *, Module, PackedFunc, Device, DLDataType, Value or nullptr. */
   template <class... A>
   Returns<Value> operator()(const A &...arguments) const;
-  /* The same with a list of values. */
+  /* Calls the function with a list of values. */
   Returns<Value> call(Span<const Value> arguments) const;
 };
 
@@ -58,14 +58,14 @@ class Module : public detail::Shared<TVMModuleHandle, TVMModRetain, TVMModFree> 
     TVM_CLASSIC_CHECK(TVMModLoadFromFile(path.c_str(), format.c_str(), &made));
     return Module(made);
   }
-  /* The functions that are linked into the program. */
+  /* The module of the functions that are linked into the program. */
   static Returns<Module> system_library() {
     TVMModuleHandle made;
     TVM_CLASSIC_CHECK(TVMModGetSystemLib(&made));
     return Module(made);
   }
   std::string type_key() const { return TVMModTypeKey(handle()); }
-  /* A function of this module, or with `imports` of a module that it imports. */
+  /* Looks up a function in this module and, with `imports`, in the modules that it imports. */
   Returns<PackedFunc> function(const std::string &name, bool imports = false) const {
     TVMFunctionHandle found;
     TVM_CLASSIC_CHECK(TVMModGetFunction(handle(), name.c_str(), imports, &found));
@@ -85,7 +85,7 @@ class Module : public detail::Shared<TVMModuleHandle, TVMModRetain, TVMModFree> 
 
 namespace detail {
 
-/* Arguments of one call. `bytes` contains what an argument points to. */
+/* The arguments of one call. `bytes` contains the structs to which bytes arguments point. */
 template <std::size_t N>
 struct Call {
   TVMValue values[N + 1];
@@ -94,7 +94,7 @@ struct Call {
 
   void put(std::size_t i, std::nullptr_t) { values[i].v_handle = nullptr, codes[i] = kTVMNullptr; }
   void put(std::size_t i, const char *text) { values[i].v_str = text, codes[i] = kTVMStr; }
-  /* A C text ends at its first zero, so a string with a zero is passed as bytes. */
+  /* A C string ends at its first zero byte, so a string that contains one is passed as bytes. */
   void put(std::size_t i, const std::string &text) {
     text.find('\0') == std::string::npos ? put(i, text.c_str()) : put(i, Bytes(text));
   }
@@ -134,7 +134,7 @@ inline bool is_int(int code) { return code == kTVMArgInt || code == kTVMArgUInt 
 template <class>
 constexpr bool never = false;
 
-/* The value as a T; borrowed arrays are not converted to a Tensor, which would have to keep them. */
+/* Converts a value to a T. A borrowed array cannot become a Tensor, because a Tensor owns a reference. */
 template <class T>
 Returns<T> convert(TVMValue value, int code) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -171,7 +171,7 @@ Returns<T> convert(TVMValue value, int code) {
 
 }  // namespace detail
 
-/* What a function returns, or an argument of `call`: null, a number, a string, or a reference. */
+/* A return value of a function, or an argument of `call`: null, a number, a string, or a reference to an object. */
 class Value {
  public:
   Value() { value_.v_handle = nullptr; }
@@ -202,7 +202,7 @@ class Value {
       if (code_ == kTVMStr || code_ == kTVMBytes) return text_;
     return detail::convert<T>(value_, code_);
   }
-  /* The fields of a tuple or of an algebraic data type, which the virtual machine returns. */
+  /* The fields of a tuple or of an algebraic data type (ADT) value that the virtual machine returned. */
   Returns<std::vector<Value>> fields() const {
     auto *object = static_cast<TVMObjectHandle>(value_.v_handle);
     if (code_ != kTVMObjectHandle || TVMObjectKind(object) != kTVMObjectADT)
@@ -212,7 +212,7 @@ class Value {
       TVM_CLASSIC_CHECK(TVMADTField(object, static_cast<int>(i), &found[i].value_, &found[i].code_));
     return found;
   }
-  /* The tensors of a result in order: of a tensor itself, and of tuples their fields. */
+  /* All tensors of the value in order: the value itself, or the tensors of a tuple, including nested tuples. */
   Returns<std::vector<Tensor>> tensors() const {
     std::vector<Tensor> found;
     if (code_ == kTVMNDArrayHandle) {
@@ -232,7 +232,7 @@ class Value {
   template <std::size_t>
   friend struct detail::Call;
 
-  /* Keeps what an argument lends. */
+  /* Stores a borrowed argument: copies strings and bytes, and retains references. */
   void take(TVMValue value, int code) {
     if (code == kTVMStr) text_ = value.v_str;
     if (code == kTVMBytes) {
@@ -245,7 +245,8 @@ class Value {
     if (code == kTVMObjectHandle) detail::retained(value, TVMObjectRetain);
     value_ = value, code_ = code;
   }
-  /* Takes the result of a call: references are the caller's, texts are the runtime's. */
+  /* Takes ownership of the return value of a call. References are owned by the caller; strings are copied, because the
+   * runtime owns them. */
   static Value owned(TVMValue value, int code) {
     Value made;
     if (code == kTVMStr || code == kTVMBytes) made.take(value, code);
@@ -258,7 +259,7 @@ class Value {
     if (code_ == kTVMPackedFuncHandle) TVMFuncFree(static_cast<TVMFunctionHandle>(value_.v_handle));
     if (code_ == kTVMObjectHandle) TVMObjectFree(static_cast<TVMObjectHandle>(value_.v_handle));
   }
-  /* The result of a function of this program, whose reference the caller takes over. */
+  /* Writes this value as the return value of a C++ function; the caller takes ownership of the reference. */
   int give(TVMValue *value, int *code) {
     if (code_ == kTVMStr || code_ == kTVMBytes) return TVMReturnBytes(text_.data(), text_.size(), code_, value, code);
     *value = value_;
@@ -304,12 +305,12 @@ inline Returns<Value> PackedFunc::call(Span<const Value> arguments) const {
   return Value::owned(value, code);
 }
 
-/* The arguments of a function of this program, valid during the call. */
+/* The arguments of a function that is implemented in C++; valid during the call. */
 class Arguments {
  public:
   Arguments(const TVMValue *values, const int *codes, int count) : values_(values), codes_(codes), count_(count) {}
   int size() const { return count_; }
-  /* Argument `i` as a type that Value::as takes, or as a DLTensor *, which is borrowed. */
+  /* Returns argument `i` as one of the types of Value::as, or as a borrowed DLTensor *. */
   template <class T>
   Returns<T> at(int i) const {
     if (i < 0 || i >= count_)
@@ -375,7 +376,7 @@ Returns<PackedFunc> PackedFunc::from(F function) {
   return PackedFunc(made);
 }
 
-/* A packed function with the types of a C++ function. */
+/* A packed function with the static signature of a C++ function. */
 template <class>
 class Function;
 template <class R, class... A>

@@ -15,7 +15,7 @@
 namespace tvm::classic {
 inline namespace TVM_CLASSIC_ERRORS {
 
-/* A view of elements in a row; the std::span of C++20. */
+/* A view of contiguous elements, like std::span of C++20. */
 template <class T>
 class Span {
  public:
@@ -24,7 +24,7 @@ class Span {
   template <class Container, class = decltype(std::declval<Container &>().data()),
             class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<Container &>().data()), T *>>>
   constexpr Span(Container &&container) : data_(container.data()), size_(container.size()) {}
-  /* For arguments of a call only: the list ends with the full expression. */
+  /* Use this constructor only for arguments of a call: the list is destroyed at the end of the full expression. */
   template <class U = T, class = std::enable_if_t<std::is_const_v<U>>>
   constexpr Span(std::initializer_list<std::remove_const_t<U>> list) {
     data_ = list.begin(), size_ = list.size();
@@ -80,7 +80,7 @@ inline std::string to_string(DLDataType dtype) {
 
 namespace detail {
 
-/* A reference to an object that the runtime counts. */
+/* A counted reference to an object of the runtime. */
 template <class Handle, int (*retain)(Handle), int (*release)(Handle)>
 class Shared {
  public:
@@ -99,7 +99,7 @@ class Shared {
   }
   /* The handle for functions of tvm_runtime.h, which borrow it. */
   Handle handle() const { return handle_; }
-  /* Gives the reference up; the caller frees it. */
+  /* Releases ownership of the reference; the caller must free it. */
   Handle release_handle() { return std::exchange(handle_, nullptr); }
   explicit operator bool() const { return handle_ != nullptr; }
 
@@ -143,7 +143,7 @@ class Tensor : public detail::Shared<TVMArrayHandle, TVMArrayRetain, TVMArrayFre
     return from(Span<const T>(elements), shape, device);
   }
 
-  /* Takes a tensor of another library without a copy. */
+  /* Takes ownership of a DLPack tensor of another library without a copy. */
   static Returns<Tensor> from_dlpack(DLPackTensor tensor) {
     TVMArrayHandle made;
     TVM_CLASSIC_CHECK(TVMArrayFromDLPack(tensor.get(), &made));
@@ -170,7 +170,7 @@ class Tensor : public detail::Shared<TVMArrayHandle, TVMArrayRetain, TVMArrayFre
     return size;
   }
 
-  /* The elements in memory of the host, valid as long as a tensor refers to them. */
+  /* The elements in host memory; valid as long as a Tensor refers to them. */
   template <class T>
   Returns<Span<T>> data() const {
     using Element = std::remove_const_t<T>;

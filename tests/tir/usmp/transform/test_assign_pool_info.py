@@ -71,5 +71,5 @@ def test_constants_are_placed_if_there_are_pools_for_them():
 
 def test_a_target_without_a_pool():
     pools = WorkspaceMemoryPools([pool("host", targets=[LLVM])])
-    with pytest.raises(TVMError, match="k allocates 'large', but its target reaches no memory pool"):
+    with pytest.raises(TVMError, match="k allocates 'large', but its target can access no memory pool"):
         assign_pool_info()(program().with_attr("workspace_memory_pools", pools))

@@ -181,6 +181,6 @@ def test_an_access_pointer_keeps_its_form():
 
 def test_a_module_without_the_main_function():
     mod = tvm.IRModule({"k": pointwise("k", buffer("a", 4))})
-    with pytest.raises(TVMError, match="the module has no PrimFunc '__tvm_main__', which memory is planned for"):
+    with pytest.raises(TVMError, match="cannot plan memory: the module has no PrimFunc '__tvm_main__'"):
         convert_pool_allocations_to_offsets({})(mod)
     assert const(1, "int32").value == 1

@@ -1,4 +1,4 @@
-"""The ahead-of-time executor: a model as one function that calls its kernels, with a fixed memory plan."""
+"""The ahead-of-time executor: a model becomes one main function that calls its kernels with a fixed memory plan."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from .plain_module import PlainModel, plain_model, plain_module
 
 
 def write_for_runtime(model: CompiledModel) -> AOTExecutorFactoryModule:
-    """The model for the runtime: a library whose main function the graph executor calls as its only node."""
+    """Compile a model for the runtime. The result is a library and a graph with a single node, by which the graph
+    executor calls the main function."""
     made = compile_for_runtime(model, one_target(model))
     graph = main_graph(model.program, made.main, model.name, made.planned.workspace_bytes)
     return _factory(model, made, made.code, model.program.constants, graph)
 
 
 def _memory(model: CompiledModel, made: Compiled, target: Target) -> dict[str, FunctionInfo]:
-    """The memory of the functions of a model; that of the main function includes the workspaces of its kernels."""
+    """Return the memory use of each function of a model. The workspace of the main function includes those of its
+    kernels."""
     found = function_metadata(model.program, model.ir_mod, [target])
     found[MAIN].workspace_sizes[target] = made.planned.workspace_bytes
     return found
 
 
 def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
-    """The model for programs without the runtime: a C file with the constants, and the kernels in the same file or,
-    for back ends that generate machine code, in object files."""
+    """Compile a model for programs without the runtime. The C file contains the constants and the main function. The
+    kernels are in the same file or, for back ends that generate machine code, in object files."""
     target, is_unpacked = one_target(model), interface_of(model.executor)[1]
     if not _makes_machine_code(target):
         made = compile_plain(model, target, is_unpacked)
@@ -43,7 +45,7 @@ def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
         return _factory(model, made, plain_module(plain), {}, "", plain)
     if model.constant_pools:
         raise TVMError(
-            "constant memory pools need kernels in C (target c): machine code takes the address of each constant"
+            "constant memory pools require target c: machine code takes a separate address for each constant"
         )
     made = compile_objects(model, target, (main_symbol if is_unpacked else local_main_symbol)(model.name))
     plain = plain_model(made, model)
@@ -68,7 +70,7 @@ def _factory(
 
 
 def plain_context(ctx: PassContext, target: Target) -> PassContext:
-    """Plain C has no vectors: loops over lanes are loops like any others."""
+    """Return a pass context without vectorization, because plain C has no vector types."""
     if _makes_machine_code(target):
         return ctx
     config = {**ctx.config, "tir.disable_vectorize": True}
@@ -76,7 +78,7 @@ def plain_context(ctx: PassContext, target: Target) -> PassContext:
 
 
 def plain_target(target: Target) -> Target:
-    """Code without the runtime runs on one thread."""
+    """Return the target with one thread, because code without the runtime has no thread pool."""
     if "num-cores" in target.attrs:
         return target
     return Target({**target.export(), "num-cores": 1})

@@ -1,4 +1,4 @@
-"""From a planned program to code: raw kernels, the main function, and the plan of their memory."""
+"""Compile a planned program: lower the kernels, build the main function, plan the memory of both and generate code."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .main_function import MainFunction, kernels_in_place, local_main_symbol, ma
 from .options import alignment_of, runtime_options
 from .plan import Planned, plan_main
 
-# What stays on the stack of a thread of the runtime, and on that of a microcontroller.
+# The limits for allocations on the stack of a thread of the runtime, and on the stack of a microcontroller.
 _OF_THREADS = StackLimits(STACK_BYTES, LOCAL_STACK_BYTES)
 _OF_MICROCONTROLLERS = StackLimits(256, 1024)
 
 
 class Compiled(NamedTuple):
-    """The code of a model (a module, or C text), its main function before and after memory planning, and its lowered
-    functions."""
+    """A compiled model: its code (a module, or C source), its main function before and after memory planning, and its
+    lowered functions."""
 
     code: Any
     main: MainFunction
@@ -47,7 +47,7 @@ class Compiled(NamedTuple):
 
 
 def compile_for_runtime(model: CompiledModel, target: Target) -> Compiled:
-    """Compile a program for the runtime: kernels use its threads, and the main function has a packed entry, whose
+    """Compile a program for the runtime. The kernels use its thread pool. The main function is a packed function; its
     arguments are inputs, constants, outputs and the workspace."""
     ctx, program, mod_name, host = PassContext.current(), model.program, model.name, model.host
     executor = runtime_options(model.executor)
@@ -68,8 +68,8 @@ def compile_for_runtime(model: CompiledModel, target: Target) -> Compiled:
 
 
 def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Compiled:
-    """Compile a program to plain C: one file of static kernels, constants, and the main function, which other files can
-    call where it ``is_public``."""
+    """Compile a program to one file of plain C with static kernels, constants and the main function. With
+    ``is_public`` the main function is not static."""
     ctx, mod_name = PassContext.current(), model.name
     kernels = plain_kernels(model.program, _with_progress(model))
     main = main_function(model.program, mod_name, kernels, link_constants=True)
@@ -77,7 +77,7 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     about = f'Model "{mod_name}": calls the kernels in order.'
     symbol = main_symbol(mod_name) if is_public else local_main_symbol(mod_name)
     functions = {raw.symbol: raw.function for raw in kernels.values()}
-    # Callees come first.
+    # C requires that callees are defined before their callers.
     functions[symbol] = planned.function.with_attr({"global_symbol": symbol, COMMENT: about, LOCAL: not is_public})
     module = pipeline.plain_host(IRModule(functions), target, ctx)
     dialect = PlainC.aligned(alignment_of(model.executor, "constant-byte-alignment"))
@@ -86,7 +86,8 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
 
 
 def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compiled:
-    """Compile a program to machine code that calls nothing of the runtime. The main function takes the constants."""
+    """Compile a program to machine code that does not call the runtime. The constants are parameters of the main
+    function."""
     ctx = PassContext.current()
     kernels: dict[str, RawKernel] = {}
     made: list[tuple[MainFunction, Planned]] = []
@@ -108,16 +109,16 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
 
 
 def _refuse_runtime_calls(library: Any) -> None:
-    """Raise an error for code that reads the function table of the runtime."""
+    """Raise an error if the code uses the function table of the runtime."""
     if "load ptr, ptr @__tvm_runtime_table" in library.get_source("ll"):
         raise TVMError(
-            "a kernel calls the runtime, which programs with runtime crt do not have; use runtime cpp, or "
-            "a target without matrix tiles (-mattr=-amx-tile)"
+            "runtime crt does not support a kernel that calls the runtime; use runtime cpp, or a target "
+            "without matrix tiles (-mattr=-amx-tile)"
         )
 
 
 def pools_of(model: CompiledModel) -> list[Any] | None:
-    """The memory pools that were given, of both kinds; None where there are none."""
+    """Return the user's workspace and constant memory pools in one list; None if there are none."""
     given = [pool for pools in (model.workspace_pools, model.constant_pools) if pools for pool in pools.pools]
     return given or None
 
@@ -137,14 +138,14 @@ def _loops(kernel: Kernel) -> PrimFunc:
 
 
 def plain_kernels(program: Program, kernels: Iterable[Kernel]) -> dict[str, RawKernel]:
-    """The kernels of a program as functions of serial loops, by name."""
+    """Return the kernels of a program, by name, lowered to functions with serial loops."""
     in_place = kernels_in_place(program)
     return {kernel.name: _plain_kernel(kernel, kernel.name in in_place) for kernel in kernels}
 
 
 def _plain_kernel(kernel: Kernel, is_in_place: bool) -> RawKernel:
-    """A kernel of serial loops that only its file calls; it returns a status only where it can fail. Pointers of a
-    kernel that is called ``in_place`` may be equal."""
+    """Lower a kernel to a static function with serial loops. The function returns a status only if it can fail. With
+    ``is_in_place``, an input pointer may equal an output pointer."""
     raw = raw_kernel(convert_for_loops_to_serial(_loops(kernel)), kernel.name, _OF_MICROCONTROLLERS)
     can_fail = any(
         isinstance(node, AssertStmt) or (isinstance(node, Call) and getattr(node.op, "name", "") in _FAILING)
@@ -163,7 +164,7 @@ class _QuietAsserts(StmtRewriter):
 
 
 def quiet_asserts(function: PrimFunc) -> PrimFunc:
-    """The function with assertions that return an error without a message: the message is stored by the runtime."""
+    """Return the function with assertions without messages, because storing a message requires the runtime."""
     return function.replace(body=_QuietAsserts().stmt(function.body))
 
 
@@ -171,7 +172,7 @@ _FAILING = frozenset(("tir.tvm_throw_last_error", "tir.ret"))
 
 
 def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> IRModule:
-    """The functions of a model as loops."""
+    """Return a module with the lowered kernels and the main function of a model."""
     return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
 
 

@@ -1,8 +1,8 @@
-"""Kernels with raw signatures: data pointers of inputs and outputs, then one pointer for each workspace.
+"""Raw kernels: their parameters are data pointers of inputs and outputs, then one pointer for each workspace.
 
-A kernel of the graph executor asks the runtime for its workspace. Here the caller passes the workspace, so that one
-memory plan covers the intermediate results of the model and the workspaces of its kernels, and so that the code of a
-kernel does not depend on the plan.
+A kernel for the graph executor allocates its workspace through the runtime. A raw kernel gets the workspace from its
+caller. One memory plan then covers the intermediate values of the model and the workspaces of its kernels, and the code
+of a kernel does not depend on the plan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....tir.transform.statement import StmtRewriter
 
 
 class Workspace(NamedTuple):
-    """Memory that a kernel needs while it runs."""
+    """Temporary memory that a kernel needs while it runs."""
 
     name: str
     dtype: str
@@ -33,22 +33,22 @@ class RawKernel(NamedTuple):
     symbol: str
     function: PrimFunc
     workspaces: list[Workspace]
-    # Whether it returns a status.
+    # Whether the kernel returns a status.
     can_fail: bool = True
 
 
 class StackLimits(NamedTuple):
-    """The most bytes of an allocation that stays on the stack, by its scope."""
+    """The maximum size in bytes of an allocation on the stack, by storage scope."""
 
     of_global: int
     of_local: int
 
 
 def raw_kernel(function: PrimFunc, symbol: str, limits: StackLimits) -> RawKernel:
-    """The kernel under another symbol, with its larger allocations as parameters.
+    """Return the kernel under a new symbol, with allocations above the stack limits as parameters.
 
-    Memory inside a parallel loop belongs to one task, and there are as many tasks as threads, so that memory is not
-    hoisted.
+    Allocations inside a parallel loop stay there: each task needs separate memory, and the number of tasks depends on
+    the number of threads.
     """
     hoisting = _Hoisting(limits)
     body = hoisting.stmt(function.body)
@@ -75,7 +75,7 @@ class _Hoisting(StmtRewriter):
         scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
         if elements is None or scope not in self.limits or node.annotations.get("on_stack"):
             return self.keep(node)
-        # The stack holds arrays of constant size only.
+        # Only arrays of constant size are allocated on the stack.
         fits = all(isinstance(extent, IntImm) for extent in node.extents)
         if fits and elements * info(node.dtype).bytes <= self.limits[scope]:
             return self.keep(node)
@@ -84,12 +84,12 @@ class _Hoisting(StmtRewriter):
         return self.stmt(node.body)
 
 
-# Workspaces of varying size are as large as their bound; a larger bound says nothing about the size.
+# A workspace of dynamic size gets the upper bound of its size. A bound above this limit is not a useful size.
 _LARGEST_BOUND = 1 << 30
 
 
 def _most_elements(node: Allocate) -> int | None:
-    """The largest number of scalars that an allocation can hold; None where there is no bound at compile time."""
+    """Return the maximum number of scalar elements of an allocation; None if it has no bound at compile time."""
     analyzer = Analyzer()
     bounds = [analyzer.const_int_bound(extent).max_value for extent in node.extents]
     most = math.prod(max(bound, 0) for bound in bounds) * info(node.dtype).lanes

@@ -1,4 +1,4 @@
-"""The steps of compiling ahead of time one by one, under Apache TVM's names."""
+"""The individual steps of ahead-of-time compilation under their names in Apache TVM."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .metadata import ExecutorCodegenMetadata, metadata_of_function
 
 
 class CallType(IntEnum):
-    """How a main function calls kernels.
+    """The calling convention of the kernels that a main function calls.
 
     Parameters
     ----------
     value : int
-        0 with packed arguments through the runtime, 1 with packed arguments directly, 2 with data pointers.
+        0: packed arguments through the runtime; 1: packed arguments in a direct call; 2: data pointers.
     """
 
     Packed = 0
@@ -42,16 +42,16 @@ class CallType(IntEnum):
 
 
 def AOTLowerMain(mod_name: str, config: Any, call_type: int | CallType) -> Pass:
-    """Make the pass that lowers the Relay function ``main`` to TIR: kernels, and ``__tvm_main__``, which calls them.
+    """Create the pass that lowers the Relay function ``main`` to TIR: kernels, and ``__tvm_main__``, which calls them.
 
     Parameters
     ----------
     mod_name : str
         The name of the model.
     config : CompilationConfig
-        The targets of the build, which has one target for kernels.
+        The targets of the build. All kernels must have the same target.
     call_type : CallType
-        How the main function calls kernels: ``CallType.Unpacked``, with data pointers.
+        The calling convention of kernels; only ``CallType.Unpacked`` (data pointers) is supported.
 
     Returns
     -------
@@ -64,13 +64,13 @@ def AOTLowerMain(mod_name: str, config: Any, call_type: int | CallType) -> Pass:
         The call type is not supported.
     """
     if CallType(call_type) is not CallType.Unpacked:
-        raise TVMError(f"AOTLowerMain: kernels take data pointers (CallType.Unpacked), not {CallType(call_type).name} "
-                       "arguments")  # fmt: skip
+        raise TVMError(f"AOTLowerMain: call type {CallType(call_type).name} is not supported; use CallType.Unpacked "
+                       "(data pointers)")  # fmt: skip
 
     def run(mod: IRModule, ctx: Any) -> IRModule:
         target = config.optional_homogeneous_target
         if target is None:
-            raise TVMError("AOTLowerMain: one target for all kernels is supported, got "
+            raise TVMError("AOTLowerMain: all kernels must have the same target, got "
                            + ", ".join(str(t).strip() for t in config.primitive_targets))  # fmt: skip
         program = _program(mod, target, mod_name)
         kernels = plain_kernels(program, program.kernels)
@@ -82,7 +82,7 @@ def AOTLowerMain(mod_name: str, config: Any, call_type: int | CallType) -> Pass:
 
 
 def _program(mod: IRModule, target: Any, mod_name: str) -> Program:
-    """The planned program of ``main``, whose operators become kernels of their own unless they are fused."""
+    """Return the planned program of ``main``. Each operator that is not fused becomes a separate kernel."""
     typed = infer_module(mod).clone()
     if any(isinstance(node, Call) and isinstance(node.op, Op) for node in _outer_nodes(typed["main"].body)):
         typed["main"] = fuse_function(typed["main"], 0)
@@ -98,19 +98,19 @@ def _program(mod: IRModule, target: Any, mod_name: str) -> Program:
 
 
 def _outer_nodes(body: Any) -> list[Any]:
-    """The expressions of a function outside of the functions that it calls."""
+    """Return the expressions of a function, without the bodies of the functions that it calls."""
     return list(post_order(body, operands=lambda e: e.args if isinstance(e, Call) else e.children()))
 
 
 def CreateFunctionMetadata(
     mod: IRModule, workspace_byte_alignment: int, constant_byte_alignment: int
 ) -> dict[str, FunctionInfo]:
-    """Compute the memory that each function of a lowered module uses.
+    """Compute the memory use of each function of a lowered module.
 
     Parameters
     ----------
     mod : IRModule
-        The functions, whose attribute ``target`` is their target.
+        The functions; the attribute ``target`` of each is its target.
     workspace_byte_alignment : int
         The alignment of allocations.
     constant_byte_alignment : int
@@ -119,7 +119,7 @@ def CreateFunctionMetadata(
     Returns
     -------
     dict of str to FunctionInfo
-        The memory of each function by its symbol.
+        The memory use of each function, by symbol.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""The main function of a model as TIR: the kernels of a planned program called in order on data pointers.
+"""Build the main function of a model in TIR: it calls the kernels of a planned program in order on data pointers.
 
-Inputs and outputs are parameters. Each intermediate result is an ``Allocate`` around the calls. A view, a part of a
-concatenation and a result that is written over an input are addresses inside that memory. The memory planner gives
-every ``Allocate`` its place afterwards.
+Inputs and outputs are parameters. Each intermediate value is an ``Allocate`` around the calls. Views, parts of a
+concatenation and outputs that overwrite an input in place are addresses inside such memory. Afterwards, the memory
+planner assigns an offset in a memory pool to every ``Allocate``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Tensor(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the data; zero for a tensor without elements."""
+        """The size of the data in bytes; zero for a tensor without elements."""
         return math.prod(self.shape) * info(self.type.dtype).bytes
 
 
@@ -54,19 +54,19 @@ class MainFunction(NamedTuple):
 
 
 def main_symbol(mod_name: str) -> str:
-    """The symbol of the main function of a model."""
+    """Return the symbol of the main function of a model."""
     return f"tvmgen_{sanitize_name(mod_name)}___tvm_main__"
 
 
 def local_main_symbol(mod_name: str) -> str:
-    """The symbol of a main function of data pointers that only its file calls."""
+    """Return the symbol of a static main function, which takes data pointers."""
     return f"tvmgen_{sanitize_name(mod_name)}_main"
 
 
 def main_function(
     program: Program, mod_name: str, kernels: Mapping[str, RawKernel], link_constants: bool
 ) -> MainFunction:
-    """Build the main function of a planned program from its raw kernels, by the names of the kernels.
+    """Build the main function of a planned program. ``kernels`` maps the names of kernels to raw kernels.
 
     With ``link_constants`` the function contains the constants; otherwise they are parameters.
     """
@@ -74,7 +74,7 @@ def main_function(
 
 
 def kernels_in_place(program: Program) -> set[str]:
-    """The names of kernels that write to the memory of an input in at least one call."""
+    """Return the names of the kernels that write to the memory of an input in at least one call."""
     assert program.plan is not None
     entries, first = program.plan.entries, program.first_entries()
     found: set[str] = set()
@@ -95,7 +95,7 @@ class _Builder:
         self.parameters: dict[Var, Buffer] = {}
         # The pointer to the memory of each root entry.
         self.memory: dict[int, Var] = {}
-        # The root entries that a kernel or a copy uses.
+        # The root entries whose memory a kernel or a copy uses.
         self.used: set[int] = set()
 
     def build(self, symbol: str, link_constants: bool) -> MainFunction:
@@ -135,7 +135,7 @@ class _Builder:
         return name
 
     def _given(self, number: int) -> Tensor:
-        """An input or a constant as a parameter."""
+        """Add a parameter for an input or a constant."""
         node = self.program.nodes[number]
         tensor = Tensor(node.name, self._new_name(node.name), node.types[0])
         self.memory[self.first[number]] = self._parameter(tensor)
@@ -147,7 +147,8 @@ class _Builder:
         return buffer.data
 
     def _outputs(self) -> tuple[list[Tensor], list[tuple[Var, int, int]]]:
-        """The outputs as parameters, and what is copied into those that no kernel writes: (to, entry, bytes)."""
+        """Add a parameter for each output. Also return the copies for outputs that no kernel writes directly, as tuples
+        (destination, entry, bytes)."""
         refs = self.program.outputs
         tensors, copies = [], []
         for position, ref in enumerate(refs):
@@ -173,7 +174,7 @@ class _Builder:
         return any(self.first[number] == e for number, node in enumerate(self.program.nodes) if node.is_given)
 
     def _allocate(self) -> list[tuple[int, Var, TensorType]]:
-        """Give every root entry that is no parameter a pointer; return the intermediate results among them."""
+        """Create a pointer for every root entry that is not a parameter; return the intermediate values among them."""
         made = []
         for e, (node, t) in enumerate(self.program.entries()):
             if self.entries[e].root != e or e in self.memory:
@@ -185,7 +186,7 @@ class _Builder:
         return made
 
     def _address(self, e: int) -> PrimExpr:
-        """A pointer to the data of an entry."""
+        """Return a pointer to the data of an entry."""
         self.used.add(self.entries[e].root)
         data, offset = self.memory[self.entries[e].root], self.entries[e].offset
         if offset == 0:
@@ -205,7 +206,8 @@ class _Builder:
         return calls
 
     def _call(self, kernel: RawKernel, args: list[PrimExpr]) -> Stmt:
-        """The call of a kernel inside its workspaces; an error ends the main function."""
+        """Return the call of a kernel inside the allocations of its workspaces. If the kernel fails, the main function
+        returns its status."""
         spaces = [(_pointer(self._new_name(w.name), w.dtype), w) for w in kernel.workspaces]
         call = Call("int32" if kernel.can_fail else "void", GlobalVar(kernel.symbol), (*args, *(v for v, _ in spaces)))
         stmt: Stmt = Evaluate(call)

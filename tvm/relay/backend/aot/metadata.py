@@ -1,4 +1,4 @@
-"""What a compiled model tells its executor: inputs, outputs, memory pools, and the interface of its entry."""
+"""Metadata of a compiled model for its executor: inputs, outputs, memory pools and the interface of the entry."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .plan import Planned
 
 @dataclass(frozen=True)
 class ExecutorCodegenMetadata:
-    """The interface of a model that was compiled ahead of time, under Apache TVM's names.
+    """The interface of a model compiled ahead of time, with the field names of Apache TVM.
 
     Parameters
     ----------
     inputs : list of Var
-        The inputs, by their names in C.
+        The inputs, with their names in C.
     input_tensor_types : list of TensorType
-        Their types.
+        The types of the inputs.
     outputs : list of str
         The names of the outputs in C.
     output_tensor_types : list of TensorType
-        Their types.
+        The types of the outputs.
     pools : list of Var
         The parameters of the main function that are memory pools.
     devices : list of str
-        The names of devices whose contexts the entry takes.
+        The names of the devices whose context objects are parameters of the entry function.
     executor : str
         The name of the executor.
     mod_name : str
@@ -50,9 +50,9 @@ class ExecutorCodegenMetadata:
     constant_alignment : int
         The alignment of constants in bytes.
     pool_inputs : dict of Var to AllocatedPoolInfo
-        The pools by their parameters.
+        The memory pools, by the parameters of the main function.
     io_pool_allocations : dict of str to PoolAllocation
-        The places of inputs and outputs that are in pools.
+        The pool and the offset of inputs and outputs that are stored in pools, by name.
     input_names : list of str
         The names of the inputs in the graph.
     """
@@ -77,7 +77,7 @@ class ExecutorCodegenMetadata:
 def executor_metadata(
     main: MainFunction, planned: Planned, mod_name: str, executor: Executor
 ) -> ExecutorCodegenMetadata:
-    """The interface of a planned main function with these options."""
+    """Return the interface of a main function after memory planning."""
     alignments = (alignment_of(executor, f"{kind}-byte-alignment") for kind in ("workspace", "constant"))
     return replace(
         metadata_of_function(planned.function, mod_name, executor, *alignments),
@@ -88,7 +88,7 @@ def executor_metadata(
 def metadata_of_function(
     main: PrimFunc, mod_name: str, executor: Executor, workspace_alignment: int, constant_alignment: int
 ) -> ExecutorCodegenMetadata:
-    """The interface of a main function, from its parameters and attributes."""
+    """Return the interface of a main function, derived from its parameters and attributes."""
     inputs, outputs = (_parameters(main, key) for key in ("input_vars", "output_vars"))
     pools = {main.params[int(pool.pool_var_idx)]: pool for pool in main.attrs.get("pool_args") or ()}
     interface, is_unpacked = interface_of(executor)
@@ -112,7 +112,7 @@ def metadata_of_function(
 
 
 def _parameters(main: PrimFunc, key: str) -> list[Var]:
-    """The parameters that an attribute lists, as variables or as their buffers."""
+    """Return the parameters in a list attribute, whose items are variables or the buffers of parameters."""
     of_buffers = {buffer: param for param, buffer in main.buffer_map.items()}
     return [of_buffers.get(found, found) for found in main.attrs.get(key) or ()]
 
@@ -123,8 +123,8 @@ def _type_of(main: PrimFunc, param: Var) -> TensorType:
 
 
 def main_graph(program: Program, main: MainFunction, mod_name: str, workspace_bytes: int) -> str:
-    """A graph of one node, which calls the main function, as the JSON text that the graph executor reads. The workspace
-    is an output that no caller sees, so each executor has its own."""
+    """Return the JSON text of a graph with one node, by which the graph executor calls the main function. The workspace
+    is a hidden output of the node, so each executor allocates a separate one."""
     device = next((node.device for node in program.nodes), 1)
     graph = Program(constants=program.constants)
     for kind, tensors in ((Kind.INPUT, main.inputs), (Kind.CONSTANT, main.constants)):

@@ -1,4 +1,4 @@
-"""Options of the ahead-of-time executor: combinations that are rejected, and the targets it supports."""
+"""Options of the ahead-of-time executor: checks of their combinations and of the target."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from ..writers import CompiledModel
 
 
 def interface_of(executor: Executor) -> tuple[str, bool]:
-    """The interface of the entry, and whether the main function takes data pointers."""
+    """Return the interface of the entry function ("packed" or "c") and whether the main function takes data
+    pointers."""
     interface, unpacked = executor.options.get("interface-api", "packed"), executor.options.get("unpacked-api", False)
     if interface not in ("packed", "c"):
-        raise TVMError(f'option interface-api of aot: there are "packed" and "c", got "{interface}"')
+        raise TVMError(f'option interface-api of aot must be "packed" or "c", got "{interface}"')
     return interface, bool(unpacked)
 
 
 def alignment_of(executor: Executor, option: str) -> int:
-    """The value of an option that is an alignment in bytes."""
+    """Return the value of an alignment option in bytes."""
     return executor.options.get(option, 16)
 
 
@@ -30,15 +31,15 @@ def _check_alignments(executor: Executor) -> None:
 
 
 def runtime_options(executor: Executor) -> Executor:
-    """The options on the runtime, which aligns arrays to 64 bytes."""
+    """Return the executor with options for runtime cpp, which aligns arrays to 64 bytes."""
     return Executor(executor.name, {"workspace-byte-alignment": 64, **executor.options})
 
 
 def _refuse_workspace_io() -> None:
-    """Raise an error where inputs and outputs are to be placed in pools: callers pass their addresses."""
+    """Raise an error if the option to store inputs and outputs in pools is set: callers must pass their addresses."""
     if PassContext.current().get_config("tir.usmp.use_workspace_io"):
-        raise TVMError("option tir.usmp.use_workspace_io is not supported by executor aot yet: inputs and outputs are "
-                       "memory of the caller")  # fmt: skip
+        raise TVMError("option tir.usmp.use_workspace_io is not supported by executor aot yet: the caller provides "
+                       "the memory of inputs and outputs")  # fmt: skip
 
 
 def check_cpp(executor: Executor, runtime: Runtime) -> None:
@@ -54,8 +55,8 @@ def check_cpp(executor: Executor, runtime: Runtime) -> None:
 
 
 def check_crt(executor: Executor, runtime: Runtime) -> None:
-    """Check the interface of a model for programs without the runtime. Structs of pointers need a main function of
-    pointers."""
+    """Check the interface of a model for programs without the runtime. An entry function that takes structs of pointers
+    requires a main function that takes data pointers."""
     _check_alignments(executor)
     _refuse_workspace_io()
     interface, unpacked = interface_of(executor)
@@ -66,13 +67,13 @@ def check_crt(executor: Executor, runtime: Runtime) -> None:
         )
     if not executor.options.get("link-params", True):
         raise TVMError(
-            "option link-params of aot cannot be switched off with runtime crt: the code contains the "
-            "weights; use runtime cpp for weights beside the code"
+            "runtime crt does not support link-params=false of executor aot: the code contains the weights; "
+            "use runtime cpp for weights in a separate file"
         )
 
 
 def one_target(model: CompiledModel) -> Target:
-    """The target of a model whose code runs on one CPU."""
+    """Return the only target of a model; raise an error unless the model is compiled for one CPU."""
     target = model.target
     if isinstance(target, tuple) or not target.features.is_cpu:
         names = ", ".join(str(t).strip() for t in (target if isinstance(target, tuple) else (target,)))

@@ -1,4 +1,4 @@
-"""The C file of a model for programs without the runtime, as text and as a module that can be exported."""
+"""Generate the C file of a model for programs without the runtime, and wrap it as a module for export."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .plan import Planned
 
 
 class PlainModel(NamedTuple):
-    """A model for programs without the runtime: its interface, the text of its C file, and the header of the C
-    interface (empty where the entry takes packed arguments). ``kernels`` has the machine code of kernels that are not
-    in the C file."""
+    """A model for programs without the runtime: its interface, its C source, and the header of the C interface (empty
+    if the entry function takes packed arguments). ``kernels`` contains the machine code of kernels that are not in the
+    C file."""
 
     interface: Interface
     text: str
@@ -41,7 +41,7 @@ class PlainModel(NamedTuple):
 
 
 def plain_model(made: Compiled, model: CompiledModel) -> PlainModel:
-    """The C file of a compiled model, with its kernels where they are C."""
+    """Return the C source of a compiled model. It includes the kernels if they are generated as C."""
     memory = [_pool(made.planned, info) for info in made.planned.pools]
     main = made.main
     passes = bool(model.workspace_pools)
@@ -57,8 +57,8 @@ def _pool(planned: Planned, info: AllocatedPoolInfo) -> Pool:
 
 
 def plain_module(model: PlainModel) -> Module:
-    """The C file of a model as a module, which imports the kernels that are not in the file. It is compiled when it is
-    exported as a library."""
+    """Return a module that contains the C file of a model and imports the kernels that are not in the file. Exporting
+    the module as a library compiles the file."""
 
     def source(fmt: str) -> str:
         if fmt in ("", "c"):
@@ -83,7 +83,7 @@ def plain_module(model: PlainModel) -> Module:
 
 
 def _model_text(made: Compiled, interface: Interface, model: CompiledModel) -> str:
-    """The whole C file: constants, workspace, kernels, the main function, and the entry."""
+    """Return the whole C file: constants, workspace, kernels, main function and entry function."""
     api, is_unpacked = interface_of(model.executor)
     symbol = (main_symbol if is_unpacked else local_main_symbol)(model.name)
     source = made.code if isinstance(made.code, Source) else None
@@ -103,13 +103,14 @@ def _model_text(made: Compiled, interface: Interface, model: CompiledModel) -> s
 
 
 def _main_declaration(interface: Interface, symbol: str) -> list[str]:
-    """The declaration of a main function that is in an object file."""
+    """Return the declaration of a main function that is defined in an object file."""
     count = len(interface.inputs) + len(interface.constants) + len(interface.outputs) + len(interface.memory)
     return [f"int32_t {symbol}({', '.join(['const void*'] * count) or 'void'});", ""]
 
 
 def _constant_lines(made: Compiled, interface: Interface, model: CompiledModel) -> list[str]:
-    """Arrays of constants: those of C kernels, those that the entry passes to an object file, and constant pools."""
+    """Return the constant arrays: of C kernels, of the arguments for a main function in an object file, and of constant
+    pools."""
     alignment = alignment_of(model.executor, "constant-byte-alignment")
     printer = plain.PlainC(Source(plain.PlainC), "constants")
     arrays: list[str] = list(made.code.constants) if isinstance(made.code, Source) else []
@@ -126,7 +127,8 @@ def _constant_lines(made: Compiled, interface: Interface, model: CompiledModel) 
 
 
 def _constant_pool_lines(printer: plain.PlainC, interface: Interface, pool: Pool) -> list[str]:
-    """A pool of constants as a struct whose members are at the planned offsets. A macro can place it in a section."""
+    """Return a constant pool as a struct with the constants at their planned offsets. A macro can set its linker
+    section."""
     members, values, end = [], [], 0
     for number, constant in enumerate(pool.constants or ()):
         array: Any = constant.data.numpy()
@@ -146,7 +148,8 @@ def _constant_pool_lines(printer: plain.PlainC, interface: Interface, pool: Pool
 
 
 def _packed_entries(interface: Interface, main: str, is_unpacked: bool) -> list[str]:
-    """Entries of packed arguments: the run function, and the main function where it has such an interface."""
+    """Return the functions that take packed arguments: the run function, and the main function unless it takes data
+    pointers."""
     check = [CHECK_ARRAY] if interface.inputs or interface.outputs else []
     run = f"{interface.prefix}_run"
     if is_unpacked:

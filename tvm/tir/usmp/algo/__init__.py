@@ -1,4 +1,4 @@
-"""Algorithms that place buffers in pools: ``algorithm(buffers, memory_pressure)`` returns the place of each buffer."""
+"""Planning algorithms: ``algorithm(buffers, memory_pressure)`` returns the pool and the offset of each buffer."""
 
 from __future__ import annotations
 

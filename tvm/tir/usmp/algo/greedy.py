@@ -1,4 +1,5 @@
-"""The published greedy algorithms: buffers are sorted and placed above the conflicting buffers placed before."""
+"""The greedy algorithms of Apache TVM: they sort the buffers, and place each above the conflicting buffers that are
+already placed."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ def greedy_by_size(buffers: Sequence[BufferInfo], memory_pressure: int = 0) -> d
     buffers : list of BufferInfo
         The buffers.
     memory_pressure : int, optional
-        The most bytes that are live at one time; the algorithm does not need it.
+        The maximum number of bytes that are live at the same time; this algorithm ignores it.
 
     Returns
     -------
     dict of BufferInfo to PoolAllocation
-        The place of each buffer.
+        The pool and the offset of each buffer.
 
     Raises
     ------
@@ -48,12 +49,12 @@ def greedy_by_conflicts(buffers: Sequence[BufferInfo], memory_pressure: int = 0)
     buffers : list of BufferInfo
         The buffers.
     memory_pressure : int, optional
-        The most bytes that are live at one time; the algorithm does not need it.
+        The maximum number of bytes that are live at the same time; this algorithm ignores it.
 
     Returns
     -------
     dict of BufferInfo to PoolAllocation
-        The place of each buffer.
+        The pool and the offset of each buffer.
 
     Raises
     ------

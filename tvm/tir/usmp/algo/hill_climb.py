@@ -1,8 +1,8 @@
 """Hill climbing: exchange two buffers in the order of placement and keep orders that need less memory.
 
-The buffers to exchange are chosen among those at the top of the layout and their neighbours: only a buffer below the
-top, or one that pushed such a buffer up, can lower it. Sometimes a worse order is kept, which leaves local minima. The
-random numbers have a fixed seed, so that equal programs get equal plans.
+The buffers to exchange are the buffers that end at the peak of the layout, the buffers that conflict with them, and the
+buffers that conflict with those: moving other buffers cannot lower the peak. Sometimes a worse order is kept, to leave
+local minima. The random numbers have a fixed seed, so equal programs get equal plans.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from ..utils import BufferInfo, PoolAllocation
 from .problem import Layout, Problem, first_fit, place, to_allocations
 
 ATTEMPTS = 500
-# Visits of a conflict in a placement, about a microsecond each: large programs get fewer attempts.
+# The limit of visited conflicts, each about a microsecond: large programs get fewer attempts.
 WORK = 1_500_000
-# One in this many worse orders is kept.
+# One of this many worse orders is kept.
 _WORSE_KEPT = 50
 
 
 def climb(problem: Problem, target: int) -> Layout:
-    """The best layout of the orders that were tried; a layout that fits and needs no more than ``target`` ends it."""
+    """Return the best layout of all attempted orders. The search stops at a layout that fits in the pools and needs at
+    most ``target`` bytes."""
     attempts = min(ATTEMPTS, max(1, WORK // max(problem.work, 1)))
     numbers = random.Random(0)
     order = problem.order(problem.degree, problem.size)
@@ -45,7 +46,8 @@ def climb(problem: Problem, target: int) -> Layout:
 
 
 def _exchange(problem: Problem, layout: Layout, numbers: random.Random) -> tuple[int, int] | None:
-    """A buffer near the top of a pool and another one to exchange with it."""
+    """Return two buffers to exchange: one near the peak of a pool, and another one that can affect it; None if there
+    are fewer than two."""
     tops = [
         n for n, (pool, offset) in enumerate(zip(layout.pools, layout.offsets))
         if offset + problem.sizes[n] == layout.used[pool]
@@ -67,12 +69,12 @@ def hill_climb(buffers: Sequence[BufferInfo], memory_pressure: int = 0) -> dict[
     buffers : list of BufferInfo
         The buffers.
     memory_pressure : int, optional
-        The most bytes that are live at one time: a plan of this size ends the search.
+        The maximum number of bytes that are live at the same time; the search stops at a plan of this size.
 
     Returns
     -------
     dict of BufferInfo to PoolAllocation
-        The place of each buffer.
+        The pool and the offset of each buffer.
 
     Raises
     ------

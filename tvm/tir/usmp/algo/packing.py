@@ -2,7 +2,7 @@
 
 The buffers of an optimal layout can be moved down until each is at the bottom or on top of a conflicting buffer.
 Placing buffers in the order of their offsets builds exactly these layouts, so the search only chooses the next buffer.
-A branch ends where a clique of conflicting buffers cannot get below the best layout any more.
+The search prunes a branch if a clique of conflicting buffers can no longer end below the peak of the best layout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .problem import align
 
 @dataclass
 class Packing:
-    """Buffers of one pool, the largest first: sizes, alignments and neighbours by number."""
+    """The buffers of one pool, largest first: the size, alignment and neighbours (conflicting buffers) of each."""
 
     sizes: list[int]
     alignments: list[int]
@@ -26,7 +26,7 @@ class Packing:
     cliques: list[list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Every offset is a multiple of this number: below another buffer a size counts as rounded up.
+        # Every offset is a multiple of this number, so the size of a buffer below another one is rounded up to it.
         unit = gcd(*self.alignments)
         self.padded = [align(size, unit) for size in self.sizes]
         self.cliques = cliques(self.neighbours)
@@ -36,13 +36,13 @@ class Packing:
 
     @property
     def bound(self) -> int:
-        """No layout is smaller: the buffers of a clique are above each other."""
+        """A lower bound of the peak: buffers of a clique cannot overlap, so their sizes add up."""
         return max(sum(self.padded[n] for n in c) - self.slack(c) for c in self.cliques)
 
 
 def cliques(neighbours: Sequence[set[int]]) -> list[list[int]]:
-    """Sets of buffers that all conflict with each other: by maximum cardinality search, which finds every maximal
-    clique if the conflicts are those of intervals."""
+    """Return cliques: sets of buffers that all conflict with each other. Maximum cardinality search finds every maximal
+    clique if each buffer is live in one interval of time."""
     visited: dict[int, None] = {}
     weight = [0] * len(neighbours)
     queue = [(0, n) for n in range(len(neighbours))]
@@ -64,7 +64,7 @@ def cliques(neighbours: Sequence[set[int]]) -> list[list[int]]:
 
 
 def _maximal(found: Iterable[frozenset[int]]) -> list[list[int]]:
-    """The sets that are no part of another one."""
+    """Return the sets that are not a subset of another one."""
     containing: dict[int, list[frozenset[int]]] = {}
     kept: list[list[int]] = []
     for clique in sorted(found, key=lambda c: (-len(c), sorted(c))):
@@ -78,7 +78,8 @@ def _maximal(found: Iterable[frozenset[int]]) -> list[list[int]]:
 
 @dataclass
 class _Choice:
-    """A buffer that was placed: the alternatives to it, and what placing it changed."""
+    """A node of the search tree: the buffer that was placed, the alternatives to try next, and the state changes to
+    undo."""
 
     options: list[int]
     placed: int = -1
@@ -88,8 +89,8 @@ class _Choice:
 
 
 class Search:
-    """The state of the search: ``low`` is the lowest offset of each buffer above the placed ones, ``floor`` the end of
-    each clique, ``remaining`` the bytes of its buffers that are not placed."""
+    """The state of the search. ``low`` is the lowest possible offset of each buffer above its placed neighbours.
+    ``floor`` is the end of the placed buffers of each clique, and ``remaining`` is the size of its other buffers."""
 
     def __init__(self, packing: Packing, peak: int, target: int, work: int):
         self.packing, self.peak, self.target, self.work = packing, peak, target, work
@@ -108,7 +109,8 @@ class Search:
         self.best: list[int] | None = None
 
     def run(self) -> list[int] | None:
-        """Offsets with a smaller peak than the given one; None if there are none or the work is used up."""
+        """Return the offsets of a layout with a peak below the given one; None if the search finds none before it
+        reaches its work limit."""
         stack = [_Choice(self.options())]
         while stack and self.work > 0:
             choice = stack[-1]
@@ -128,8 +130,8 @@ class Search:
         return self.best
 
     def options(self) -> list[int]:
-        """The buffers that may come next, the best one last. If a buffer fits entirely below an offset, it belongs
-        there, so no buffer is placed at that offset before it."""
+        """Return the buffers that may be placed next, the best one last. A buffer is excluded if another one fits
+        entirely below its offset, because that one has to be placed first."""
         sizes, low, offsets = self.packing.sizes, self.low, self.offsets
         self.work -= len(sizes)
         open_ = [n for n in range(len(sizes)) if offsets[n] < 0]
@@ -172,7 +174,8 @@ class Search:
         choice.floors.clear()
 
     def is_open(self) -> bool:
-        """Whether each clique can still get below the peak: the offsets of later buffers are not smaller."""
+        """Return whether each clique can still end below the peak, given that offsets of later buffers do not
+        decrease."""
         current = self.last[0]
         self.work -= len(self.floor)
         return all(

@@ -1,4 +1,4 @@
-"""A planning problem with buffers as numbers, and how a layout is built from an order of buffers."""
+"""A planning problem, whose buffers are numbered, and functions that build a layout from an order of buffers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ....error import TVMError
 from ....ir.memory_pools import PoolInfo
 from ..utils import BufferInfo, PoolAllocation
 
-# An occupied part of a pool: first byte, byte after the last one.
+# An occupied byte range of a pool: start and end (exclusive).
 Span = tuple[int, int]
 Fit = Callable[[Sequence[Span], int, int], int]
 
@@ -23,12 +23,12 @@ def align(offset: int, alignment: int) -> int:
 
 
 def above(spans: Sequence[Span], size: int, alignment: int) -> int:
-    """Above all of them, as the published greedy algorithms place a buffer."""
+    """Return the lowest aligned offset above all occupied ranges, as in the greedy algorithms of Apache TVM."""
     return align(max((end for _, end in spans), default=0), alignment)
 
 
 def first_fit(spans: Sequence[Span], size: int, alignment: int) -> int:
-    """The lowest gap that is large enough."""
+    """Return the offset of the lowest gap between the occupied ranges that is large enough."""
     offset = 0
     for begin, end in spans:
         if offset + size <= begin:
@@ -38,7 +38,7 @@ def first_fit(spans: Sequence[Span], size: int, alignment: int) -> int:
 
 
 def best_fit(spans: Sequence[Span], size: int, alignment: int) -> int:
-    """The smallest gap that is large enough, else the end."""
+    """Return the offset of the smallest gap that is large enough; without one, the offset above all ranges."""
     offset, best, smallest = 0, -1, 0
     for begin, end in spans:
         room = begin - offset
@@ -49,12 +49,12 @@ def best_fit(spans: Sequence[Span], size: int, alignment: int) -> int:
 
 
 class Problem:
-    """Buffers by number: sizes, alignments, neighbours (conflicting buffers) and the pools each may be placed in.
+    """The numbered buffers of a program: sizes, alignments, neighbours (conflicting buffers) and candidate pools.
 
     Parameters
     ----------
     buffers : sequence of BufferInfo
-        The buffers. Conflicts with buffers that are not among them do not count.
+        The buffers. Conflicts with other buffers are ignored.
     """
 
     def __init__(self, buffers: Sequence[BufferInfo]):
@@ -84,7 +84,7 @@ class Problem:
         self.work = len(self.buffers) + sum(map(len, self.neighbours))
 
     def order(self, *keys: Callable[[int], int]) -> list[int]:
-        """All buffers, those with the largest keys first; equal ones in the order of their names, the last first."""
+        """Return all buffers in descending order of the keys, then of their names."""
         names = sorted(range(len(self.buffers)), key=lambda n: self.buffers[n].name_hint, reverse=True)
         return sorted(names, key=lambda n: tuple(-key(n) for key in keys))
 
@@ -97,7 +97,7 @@ class Problem:
 
 @dataclass
 class Layout:
-    """The pool and the offset of each buffer, the bytes used of each pool, and the bytes that do not fit."""
+    """The pool and the offset of each buffer, and for each pool the used bytes and the bytes above its limit."""
 
     pools: list[int]
     offsets: list[int]
@@ -106,12 +106,13 @@ class Layout:
 
     @property
     def cost(self) -> tuple[int, ...]:
-        """Layouts that fit come first; then those that use less of the pools that are preferred least."""
+        """The sort key of layouts: first the bytes above the pool limits, then the used bytes of each pool, the least
+        preferred pool first."""
         return (sum(self.overflow), *reversed(self.used))
 
 
 def measure(problem: Problem, pools: list[int], offsets: list[int]) -> Layout:
-    """A layout with its sizes."""
+    """Return the layout of these pools and offsets, with the used bytes of each pool and the bytes above its limit."""
     used = [0] * len(problem.pools)
     for n, (pool, offset) in enumerate(zip(pools, offsets)):
         used[pool] = max(used[pool], offset + problem.sizes[n])
@@ -120,8 +121,8 @@ def measure(problem: Problem, pools: list[int], offsets: list[int]) -> Layout:
 
 
 def place(problem: Problem, order: Iterable[int], fit: Fit) -> Layout:
-    """Place buffers one after the other, each in its first candidate pool with enough room. A buffer that fits nowhere
-    is placed in its last candidate, which then overflows."""
+    """Place buffers one after the other, each in its first candidate pool with enough space. A buffer that does not fit
+    in any candidate pool is placed in the last one, which then overflows."""
     count = len(problem.buffers)
     pools, offsets = [-1] * count, [0] * count
     for n in order:
@@ -140,7 +141,8 @@ def place(problem: Problem, order: Iterable[int], fit: Fit) -> Layout:
 
 
 def heaviest_clique(problem: Problem, members: Iterable[int]) -> list[int]:
-    """Buffers that are all live at one time, the largest such set that a greedy search finds."""
+    """Return buffers that all conflict with each other: the set with the largest total size that a greedy search
+    finds."""
     best: list[int] = []
     inside = set(members)
     for start in inside:
@@ -155,12 +157,12 @@ def heaviest_clique(problem: Problem, members: Iterable[int]) -> list[int]:
 
 
 def to_allocations(problem: Problem, layout: Layout) -> dict[BufferInfo, PoolAllocation]:
-    """A layout as algorithms return it.
+    """Convert a layout to the return value of a planning algorithm.
 
     Raises
     ------
     TVMError
-        It does not fit in the pools.
+        The layout does not fit in the pools.
     """
     if any(layout.overflow):
         raise TVMError(_overflow_message(problem, layout))
@@ -171,7 +173,8 @@ def to_allocations(problem: Problem, layout: Layout) -> dict[BufferInfo, PoolAll
 
 
 def _overflow_message(problem: Problem, layout: Layout) -> str:
-    """The missing bytes of each full pool, and the largest buffers that are live in it at the same time."""
+    """Return the error message for a layout that does not fit: the missing bytes of each full pool, and the largest
+    buffers in it that are live at the same time."""
     texts: list[str] = []
     for pool, missing in enumerate(layout.overflow):
         if not missing:
@@ -188,18 +191,18 @@ def _overflow_message(problem: Problem, layout: Layout) -> str:
 
 
 def check_allocations(buffers: Sequence[BufferInfo], allocations: Mapping[BufferInfo, PoolAllocation]) -> None:
-    """Check what an algorithm returned, a custom one for example.
+    """Check the plan that an algorithm returned, because custom algorithms can be incorrect.
 
     Raises
     ------
     TVMError
-        A buffer has no place, a place in a pool that is no candidate, or one that is misaligned, outside the pool or
-        shared with a buffer that is live at the same time.
+        A buffer is not placed, is in a pool that is not a candidate, is misaligned, exceeds the pool, or overlaps a
+        buffer that is live at the same time.
     """
     for buffer in buffers:
         name, place_ = buffer.name_hint, allocations.get(buffer)
         if place_ is None:
-            raise TVMError(f"the planning algorithm gave no place to the buffer '{name}'")
+            raise TVMError(f"the planning algorithm did not place the buffer '{name}'")
         pool, begin = place_.pool_info, int(place_.byte_offset)
         where = f"the planning algorithm placed '{name}' at byte {begin} of pool '{pool.pool_name}'"
         if not any(pool is candidate for candidate in buffer.pool_candidates):

@@ -1,7 +1,7 @@
-"""The default algorithm: the best of many orders, then branch and bound in each pool.
+"""The default algorithm: greedy placement in many orders, then branch and bound in each pool.
 
-The result is never worse than that of a published algorithm, since all of them are among the orders. The work is
-limited by a number of steps and not by the clock, so that equal programs get equal plans.
+The plan is never worse than those of Apache TVM's algorithms, because the search includes them. A number of steps, not
+the elapsed time, limits the search, so equal programs get equal plans.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from .hill_climb import climb
 from .packing import Packing, Search
 from .problem import Layout, Problem, best_fit, first_fit, measure, place, to_allocations
 
-# Steps of one branch and bound, each about a microsecond: visits of a buffer in a branch.
+# The step limit of branch and bound. A step, the visit of a buffer in a branch, takes about a microsecond.
 BRANCH_WORK = 1_000_000
-# Larger sets of connected buffers are too large for branch and bound.
+# Branch and bound is skipped for connected sets with more buffers than this.
 LARGEST_SET = 400
 
 
 def orders(problem: Problem) -> Iterator[list[int]]:
-    """Orders of placement: by size, number of conflicts, both, and the bytes that are live beside a buffer."""
+    """Yield orders of placement: by size, by number of conflicts, by both, and by the total size of the conflicting
+    buffers."""
     sizes, neighbours = problem.sizes, problem.neighbours
     beside = [size + sum(sizes[m] for m in near) for size, near in zip(sizes, neighbours)]
     yield problem.order(problem.size, problem.degree)
@@ -33,14 +34,15 @@ def orders(problem: Problem) -> Iterator[list[int]]:
 
 
 def first_layout(problem: Problem) -> Layout:
-    """The best layout of the greedy algorithms."""
+    """Return the best layout of the greedy algorithms."""
     layouts = [by_size(problem), by_conflicts(problem)]
     layouts += [place(problem, order, fit) for order in orders(problem) for fit in (first_fit, best_fit)]
     return min(layouts, key=lambda layout: layout.cost)
 
 
 def _sets(problem: Problem, layout: Layout, pool: int) -> list[list[int]]:
-    """The buffers of a pool, split into sets without a conflict between two of them; the largest buffers first."""
+    """Split the buffers of a pool into independent sets: buffers of different sets do not conflict. In each set, the
+    largest buffers are first."""
     members = [n for n, p in enumerate(layout.pools) if p == pool and problem.sizes[n]]
     inside = set(members)
     found = components(members, lambda n: [m for m in problem.neighbours[n] if m in inside])
@@ -48,7 +50,7 @@ def _sets(problem: Problem, layout: Layout, pool: int) -> list[list[int]]:
 
 
 def pack(problem: Problem, layout: Layout) -> Layout:
-    """The layout with the buffers of each pool packed by branch and bound."""
+    """Return the layout after branch and bound has repacked the buffers of each pool."""
     offsets, work = list(layout.offsets), BRANCH_WORK
     for pool in range(len(problem.pools)):
         found = [(part, _packing(problem, part)) for part in _sets(problem, layout, pool)]
@@ -74,13 +76,13 @@ def _packing(problem: Problem, part: list[int]) -> Packing:
 
 
 def bounds(problem: Problem, layout: Layout) -> int:
-    """The bytes that the buffers of the layout need in their pools at least."""
+    """Return a lower bound of the bytes that the buffers need in the pools of this layout."""
     pools = [_sets(problem, layout, pool) for pool in range(len(problem.pools))]
     return sum(max((_packing(problem, part).bound for part in parts), default=0) for parts in pools)
 
 
 def search_layout(problem: Problem) -> Layout:
-    """The best layout that the search finds, which may not fit."""
+    """Return the best layout that the search finds. It may not fit in the pools."""
     best = first_layout(problem)
     bound = bounds(problem, best) if len(problem.pools) == 1 else 0
     found = [best]
@@ -92,24 +94,24 @@ def search_layout(problem: Problem) -> Layout:
 
 
 def search(buffers: Sequence[BufferInfo], memory_pressure: int = 0) -> dict[BufferInfo, PoolAllocation]:
-    """Find the smallest plan of many, exhaustively where the program is small.
+    """Search for the smallest plan; for small programs the search is exhaustive.
 
     Parameters
     ----------
     buffers : list of BufferInfo
         The buffers.
     memory_pressure : int, optional
-        The most bytes that are live at one time; the search computes its own bounds.
+        The maximum number of bytes that are live at the same time; ignored, because the search computes tighter bounds.
 
     Returns
     -------
     dict of BufferInfo to PoolAllocation
-        The place of each buffer.
+        The pool and the offset of each buffer.
 
     Raises
     ------
     TVMError
-        No plan was found that fits in the pools.
+        The search found no plan that fits in the pools.
     """
     problem = Problem(buffers)
     return to_allocations(problem, search_layout(problem))

@@ -1,4 +1,4 @@
-"""Buffers of a program, their sizes and their conflicts."""
+"""Find the buffers of a program, their sizes and their conflicts."""
 
 from __future__ import annotations
 

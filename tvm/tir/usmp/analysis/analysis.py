@@ -1,9 +1,9 @@
 """Find the buffers of a program and the buffers that are live at the same time.
 
 The analysis walks the main function in the order of execution and enters every function that it calls. Each statement
-that accesses memory is one point in time. A buffer is live from its first to its last access; an access inside a loop
-that begins after the allocation counts for the whole loop. A function that is called twice gives its buffers two
-separate lifetimes.
+that accesses memory is one point in time. A buffer is live from its first to its last access. If a buffer is allocated
+outside a loop and accessed inside, it is live during the whole loop. The buffers of a function that is called twice
+have two separate lifetimes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ Environment = dict[Var, frozenset[Any]]
 
 @dataclass(eq=False)
 class _Buffer:
-    """An allocation statement: its record, its lifetimes, and whether several threads execute it."""
+    """An allocation statement: its ``BufferInfo``, its lifetimes, and whether several threads execute it
+    (``shared``)."""
 
     info: BufferInfo
     stmt: Stmt
@@ -60,7 +61,7 @@ class _Buffer:
 
 @dataclass(eq=False)
 class _Lifetime:
-    """One execution of an allocation. ``depth`` is the number of loops around it."""
+    """The lifetime of one execution of an allocation. ``depth`` is the number of loops around the allocation."""
 
     depth: int
     first: int = -1
@@ -102,8 +103,8 @@ class _Walk:
             self.access(lifetime)
 
     def step(self, nodes: Any, environment: Environment, escapes: bool = False) -> None:
-        """One point in time at which the expressions are evaluated; the functions that they call follow. A pointer
-        that ``escapes`` into memory may be used by any later statement of the function."""
+        """Record one point in time, at which the expressions are evaluated, and enter the functions that they call.
+        ``escapes`` is whether pointers are stored to memory: any later statement of the function may then use them."""
         self.now += 1
         stack: list[Any] = list(nodes)
         while stack:
@@ -143,14 +144,15 @@ class _Walk:
         self.now += 1
         for lifetime in self.escaped:
             self.access(lifetime)
-        # Memory of the caller whose address was stored may be used until the caller returns.
+        # If the callee stored an address of the caller's memory, that memory is live until the caller returns.
         self.escaped |= outer
         self.calls.pop()
 
     # --- statements ---
 
     def block(self, stmt: Stmt, environment: Environment) -> None:
-        """Statements that define something hold the rest of their block inside: they are a loop here, no recursion."""
+        """Visit a statement. Definitions (allocations, lets, attributes) contain the rest of their block as body, so
+        the method iterates over them to avoid deep recursion."""
         outputs: list[_Lifetime] = []
         parallel = self.parallel
         while True:
@@ -198,15 +200,15 @@ class _Walk:
                 if part is not None:
                     self.block(part, environment)
         else:
-            raise TVMError(f"memory is planned after buffers are flattened; found {type(stmt).__name__}")
+            raise TVMError(f"memory planning requires flattened buffers; found {type(stmt).__name__}")
 
     def store(self, stmt: BufferStore, environment: Environment) -> None:
         self.step([stmt.value, *stmt.indices], environment, escapes=stmt.value.dtype == "handle")
         self.touch(environment.get(stmt.buffer.data, frozenset()))
 
     def loop(self, body: Stmt, environment: Environment, once: bool, threads: bool, condition: Any = ()) -> None:
-        """A value may be read in a later iteration than the one that wrote it: what is allocated outside a loop and
-        used inside is live during all of it."""
+        """Visit a loop. A later iteration may read a value that an earlier one wrote, so memory that is allocated
+        outside the loop and used inside is live during the whole loop."""
         self.parallel += threads
         if not once:
             self.loops.append(_Loop(self.now + 1))
@@ -257,7 +259,7 @@ class _Walk:
 
 
 def _set_conflicts(buffers: list[_Buffer]) -> int:
-    """Fill in the conflicts of workspace buffers; return the most bytes that are live at one time."""
+    """Set the conflicts of workspace buffers; return the maximum number of bytes that are live at the same time."""
     events: list[tuple[int, int, int]] = []
     for number, buffer in enumerate(buffers):
         for lifetime in buffer.lifetimes:
@@ -287,16 +289,16 @@ def _set_conflicts(buffers: list[_Buffer]) -> int:
 def extract_buffer_info(main_func: PrimFunc, mod: IRModule) -> BufferInfoAnalysis:
     """Find the buffers of a program, their sizes, alignments and candidate pools, and their conflicts.
 
-    Only allocations whose annotation ``candidate_memory_pools`` lists pools, whose size is a constant and that no
-    parallel loop contains are buffers. Constants are live all the time, so each conflicts with all others.
+    Only allocations of constant size outside of parallel loops are buffers, and only if their annotation
+    ``candidate_memory_pools`` lists pools. Constants are always live, so each constant conflicts with all others.
 
     Parameters
     ----------
     main_func : PrimFunc
-        The function that calls the operators.
+        The main function, which calls the operators.
     mod : IRModule
-        The module with the functions that the main function calls; calls of other functions access all their pointer
-        arguments.
+        The module with the functions that the main function calls. A call of any other function counts as an access
+        to all its pointer arguments.
 
     Returns
     -------
@@ -306,7 +308,7 @@ def extract_buffer_info(main_func: PrimFunc, mod: IRModule) -> BufferInfoAnalysi
     Raises
     ------
     TVMError
-        A function calls itself, a call has a wrong number of arguments, or calls are lowered already.
+        A function calls itself, a call has a wrong number of arguments, or LowerTVMBuiltin has already run.
     """
     walk = _Walk(mod)
     environment: Environment = {}

@@ -1,4 +1,5 @@
-"""Passes of the planner: candidate pools, allocations for inputs and outputs, offsets in place of allocations."""
+"""Passes of the memory planner: annotate candidate pools, allocate inputs and outputs, replace allocations by
+offsets."""
 
 from __future__ import annotations
 

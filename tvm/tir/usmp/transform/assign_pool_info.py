@@ -1,4 +1,4 @@
-"""AssignPoolInfo: annotate allocations with the pools that they may be placed in."""
+"""AssignPoolInfo: annotate each allocation with its candidate pools."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from ..utils import CANDIDATE_MEMORY_POOL_ATTR, MAIN_FUNCTION
 # Attributes of a module: the pools for its workspace and for its constants.
 WORKSPACE_POOLS_ATTR = "workspace_memory_pools"
 CONSTANT_POOLS_ATTR = "constant_memory_pools"
-# The name of the pool of a program for which no pools are given.
+# The name of the default pool, for programs without user-defined pools.
 DEFAULT_POOL = "global_workspace"
 
 
 def pools_of(mod: IRModule) -> tuple[list[PoolInfo], list[PoolInfo]]:
-    """The workspace pools and the constant pools of a module; one workspace pool without a limit by default."""
+    """Return the workspace pools and the constant pools of a module. The default is one workspace pool of unlimited
+    size."""
     found = [list(mod.attrs[key].pools) if mod.attrs.get(key) else [] for key in
              (WORKSPACE_POOLS_ATTR, CONSTANT_POOLS_ATTR)]  # fmt: skip
     return found[0] or [WorkspacePoolInfo(DEFAULT_POOL, [])], found[1]
@@ -49,7 +50,7 @@ class _Assigner(StmtRewriter):
         if CANDIDATE_MEMORY_POOL_ATTR in annotations:
             return new
         if not pools:
-            raise TVMError(f"{self.name} allocates '{node.buffer_var.name}', but its target reaches no memory pool")
+            raise TVMError(f"{self.name} allocates '{node.buffer_var.name}', but its target can access no memory pool")
         return new.replace(annotations={**annotations, CANDIDATE_MEMORY_POOL_ATTR: tuple(pools)})
 
     def on_Allocate(self, node: Allocate) -> Stmt:
@@ -79,10 +80,10 @@ def assign_pools(mod: IRModule, main: str = MAIN_FUNCTION) -> IRModule:
 
 
 def assign_pool_info() -> Pass:
-    """Make the pass that annotates allocations with the pools of the module that the target of their function reaches.
+    """Create the pass that annotates each allocation with the pools that the target of its function can access.
 
-    Allocations of the main function are annotated; in other functions those that would not stay on the stack.
-    Constants are annotated if the module has constant pools. Existing annotations are kept.
+    All allocations of the main function are annotated. In other functions, only allocations that are too large for the
+    stack are annotated. Constants are annotated if the module has constant pools. Existing annotations are kept.
 
     Returns
     -------

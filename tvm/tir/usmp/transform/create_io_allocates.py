@@ -1,8 +1,9 @@
-"""CreateAllocatesForIO: inputs and outputs of the main function become allocations, which the planner places.
+"""CreateAllocatesForIO: replace the inputs and outputs of the main function by allocations, which the planner places.
 
-The main function loses the parameters. The annotations ``input_tensor`` and ``output_tensor`` keep their names; the
-planned function maps them to places in the attribute ``io_tensor_pool_allocations``. A parameter is an output if a
-called function stores to it, or if it is the last tensor of a call whose stores are not visible.
+The pass removes the input and output parameters. The annotations ``input_tensor`` and ``output_tensor`` of the
+allocations contain their names. After planning, the attribute ``io_tensor_pool_allocations`` maps these names to pools
+and offsets. A parameter is an output if a called function stores to it, or if it is the last tensor argument of a call
+whose stores are not visible.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _WRITES = 2
 
 
 class _Outputs:
-    """The pointer parameters that functions store to; those of a function are found once."""
+    """The pointer parameters to which functions store; the result for each function is cached."""
 
     def __init__(self, callees: Callees):
         self.callees = callees
         self.known: dict[str, frozenset[int]] = {}
 
     def of_function(self, name: str, function: PrimFunc) -> frozenset[int]:
-        """The positions of the parameters that a function stores to, itself or in a function that it calls."""
+        """Return the indices of the parameters to which a function stores, directly or in a function that it calls."""
         if name not in self.known:
             self.known[name] = frozenset()
             data = [function.buffer_map[p].data if p in function.buffer_map else p for p in function.params]
@@ -40,7 +41,8 @@ class _Outputs:
         return self.known[name]
 
     def written(self, function: PrimFunc) -> set[Var]:
-        """The pointers that the body of a function stores to; an alias counts for the pointer that it was made of."""
+        """Return the pointers to which the body of a function stores. A store through an alias counts for the original
+        pointer."""
         found: set[Var] = set()
         aliases: dict[Var, list[Var]] = {}
         for node in post_order(function.body):
@@ -59,7 +61,8 @@ class _Outputs:
         return found
 
     def stored_by(self, node: Call) -> set[Var]:
-        """The pointers that a call stores to. A function without visible stores writes to its last tensor."""
+        """Return the pointers to which a call stores. If the stores are not visible, the call is assumed to write to
+        its last tensor argument."""
         if op_name(node) == "tir.tvm_access_ptr":
             mask = node.args[4]
             return set(pointers_in(node.args[1])) if type(mask) is IntImm and mask.value & _WRITES else set()
@@ -79,16 +82,16 @@ class _Outputs:
 
 
 def create_io_allocates(mod: IRModule, main: str = MAIN_FUNCTION) -> IRModule:
-    """The module with allocations in place of the inputs and outputs of the main function.
+    """Return the module with the inputs and outputs of the main function replaced by allocations.
 
     Raises
     ------
     TVMError
-        The module has no main function of the name, or a shape is not constant.
+        The module has no function with this name, or a shape is not constant.
     """
     callees = Callees(mod)
     if main not in callees.functions:
-        raise TVMError(f"the module has no PrimFunc '{main}', whose inputs and outputs are to be placed in pools")
+        raise TVMError(f"cannot allocate inputs and outputs in pools: the module has no PrimFunc '{main}'")
     name, function = callees.functions[main]
     written = _Outputs(callees).written(function)
     body = function.body
@@ -96,7 +99,7 @@ def create_io_allocates(mod: IRModule, main: str = MAIN_FUNCTION) -> IRModule:
     for param in reversed([p for p in function.params if p in function.buffer_map]):
         buffer = function.buffer_map[param]
         if not all(type(extent) is IntImm for extent in buffer.shape):
-            raise TVMError(f"{main}: '{param.name}' has the shape {buffer.shape}; only constant shapes can be planned")
+            raise TVMError(f"{main}: '{param.name}' has shape {buffer.shape}; memory planning needs constant shapes")
         key = OUTPUT_TENSOR_ATTR if buffer.data in written else INPUT_TENSOR_ATTR
         annotations = {key: param.name}
         body = Allocate(buffer.data, buffer.dtype, buffer.shape, const(True, "bool"), body, annotations)
@@ -105,7 +108,7 @@ def create_io_allocates(mod: IRModule, main: str = MAIN_FUNCTION) -> IRModule:
 
 
 def create_allocates_for_io() -> Pass:
-    """Make the pass that turns the inputs and outputs of ``__tvm_main__`` into allocations.
+    """Create the pass that replaces the inputs and outputs of ``__tvm_main__`` by allocations.
 
     Returns
     -------

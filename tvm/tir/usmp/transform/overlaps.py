@@ -1,7 +1,7 @@
-"""Functions whose pointers may point to overlapping memory in a plan.
+"""Find functions whose pointers may overlap in a memory plan.
 
-A plan may give the memory of an argument to a buffer that a called function uses after its last access to the argument.
-The attribute ``tir.noalias`` promises the opposite to code generation, which then moves loads across stores.
+A plan may reuse the memory of an argument for a buffer of the called function, after the last access to the argument.
+The attribute ``tir.noalias`` is then incorrect: with it, code generation may move loads across stores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Places = Mapping[Stmt, PoolAllocation]
 
 
 def planned_in(callees: Callees, places: Places) -> dict[str, set[Any]]:
-    """The planned allocations of each function and of the functions that it calls."""
+    """Return the planned allocations of each function, including those of the functions that it calls."""
     found: dict[str, set[Any]] = {}
     needs: dict[str, set[str]] = {}
     for var, function in callees.functions.values():
@@ -40,7 +40,7 @@ def planned_in(callees: Callees, places: Places) -> dict[str, set[Any]]:
 
 
 def functions_with_overlaps(callees: Callees, places: Places, main: str) -> set[str]:
-    """The functions that get two pointers into the same bytes at one of their calls."""
+    """Return the functions that have two pointers into the same memory in at least one call."""
     planned = planned_in(callees, places)
     found: set[str] = set()
     for var, function in callees.functions.values():
@@ -57,8 +57,8 @@ def functions_with_overlaps(callees: Callees, places: Places, main: str) -> set[
 
 
 def _calls(function: PrimFunc, places: Places, is_main: bool) -> Iterator[tuple[Call, dict[Var, frozenset[Any]]]]:
-    """The calls of a function, with the planned allocations that its pointers may point to. The parameters of the main
-    function are outside the pools; those of other functions may point to any place, which is None."""
+    """Yield the calls in a function, with the planned allocations to which its pointers may point. Parameters of the
+    main function are outside of the pools. Parameters of other functions may point to any memory, which is None."""
     environment: dict[Var, frozenset[Any]] = {}
     if not is_main:
         for param in function.params:

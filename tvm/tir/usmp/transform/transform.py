@@ -3,8 +3,8 @@
     sid = allocate(int8[720000])      ->   let sid = address_of(pool[offset])
     call_extern("f", a, sid)          ->   call_extern("f", a, sid, pool)
 
-A function gets a pointer parameter for each pool that it or a function called by it uses. The parameters follow the
-others, before a last parameter named ``resource_handle``.
+A function gets a pointer parameter for each pool that it or a function called by it uses. The pool parameters come
+after all others except a last parameter named ``resource_handle``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .overlaps import Places, functions_with_overlaps, planned_in
 
 @dataclass
 class PoolUse:
-    """A pool: the bytes that the program uses in it, and what its address must be a multiple of."""
+    """A pool, the number of bytes that the program uses in it, and the required alignment of its address."""
 
     pool: PoolInfo
     size: int
@@ -51,7 +51,7 @@ class PoolUse:
 
 
 def pools_in_use(mod: IRModule, places: Places) -> list[PoolUse]:
-    """The pools of a plan in the order in which they are preferred, with their sizes."""
+    """Return the pools of a plan with their sizes, in the order of preference."""
     found: dict[PoolInfo, PoolUse] = {}
     for stmt in places:
         for pool in stmt.annotations[CANDIDATE_MEMORY_POOL_ATTR]:
@@ -67,7 +67,7 @@ def pools_in_use(mod: IRModule, places: Places) -> list[PoolUse]:
 
 
 def pools_of_functions(callees: Callees, places: Places) -> dict[str, set[PoolInfo]]:
-    """The pools that each function needs, for itself and for the functions that it calls."""
+    """Return the pools that each function needs, including those of the functions that it calls."""
     return {name: {places[stmt].pool_info for stmt in stmts} for name, stmts in planned_in(callees, places).items()}
 
 
@@ -77,7 +77,7 @@ class _Pools:
     def __init__(self, uses: Iterable[PoolUse], number: int):
         self.uses = list(uses)
         byte = PointerType(PrimType("uint8"))
-        # The parameter of each pool and the buffer that it points to.
+        # The parameter of each pool, and the buffer to which it points.
         self.params: dict[PoolInfo, Var] = {}
         self.buffers: dict[PoolInfo, Buffer] = {}
         for use in self.uses:
@@ -96,7 +96,8 @@ class _Pools:
 
 
 class _Rewriter(StmtRewriter):
-    """One function: allocations become lets, and calls pass the pools that the called functions need."""
+    """Rewrites one function: each allocation becomes a let of an address in a pool, and calls get the pools of the
+    called functions as arguments."""
 
     def __init__(self, pools: _Pools, places: Places, callees: Callees, needed: Mapping[str, list[PoolInfo]]):
         self.pools, self.places, self.callees, self.needed = pools, places, callees, needed
@@ -125,7 +126,8 @@ class _Rewriter(StmtRewriter):
         is_packed = is_call(node, "tir.tvm_call_packed", "tir.tvm_call_cpacked")
         given = packed(buffers) if is_packed else [buffer.data for buffer in buffers]
         function = found[1]
-        # The last argument is the handle of a driver if the last parameter is, or if packed calls have one more.
+        # The last argument is the resource handle if the last parameter is one, or if a packed call has an additional
+        # argument.
         named = 0 if isinstance(node.op, GlobalVar) else 1
         last = has_resource_handle(function) or len(node.args) - named > len(function.params)
         split = len(node.args) - last
@@ -140,13 +142,13 @@ def place_in_pools(
     Parameters
     ----------
     mod : IRModule
-        The module whose statements were planned.
+        The module of the planned allocation statements.
     places : dict of Stmt to PoolAllocation
-        The place of each allocation.
+        The pool and the offset of each allocation.
     main : str, optional
         The name of the main function.
     printable : bool, optional
-        Functions lose their attributes.
+        Whether to remove the attributes of functions.
 
     Returns
     -------
@@ -156,11 +158,11 @@ def place_in_pools(
     Raises
     ------
     TVMError
-        The module has no function of the name.
+        The module has no function with this name.
     """
     callees = Callees(mod)
     if main not in callees.functions:
-        raise TVMError(f"the module has no PrimFunc '{main}', which memory is planned for")
+        raise TVMError(f"cannot plan memory: the module has no PrimFunc '{main}'")
     allow_deep_statements()
     uses = pools_in_use(mod, places)
     sets = pools_of_functions(callees, places)
@@ -227,14 +229,14 @@ def _io_places(places: Places) -> dict[str, PoolAllocation]:
 def convert_pool_allocations_to_offsets(
     pool_allocations: Mapping[Stmt, PoolAllocation], emit_tvmscript_printable: bool = False
 ) -> Pass:
-    """Make the pass that replaces the planned allocations of a module by offsets in pools.
+    """Create the pass that replaces the planned allocations of a module by offsets in pools.
 
     Parameters
     ----------
     pool_allocations : dict of Stmt to PoolAllocation
-        The place of each ``Allocate`` and ``AllocateConst`` statement of the module.
+        The pool and the offset of each ``Allocate`` and ``AllocateConst`` statement of the module.
     emit_tvmscript_printable : bool, optional
-        Functions lose their attributes, which the text of a module cannot contain.
+        Whether to remove the attributes of functions, which TVMScript cannot print.
 
     Returns
     -------
