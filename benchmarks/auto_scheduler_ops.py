@@ -268,8 +268,8 @@ def run_jobs(todo: Sequence[Case], options: argparse.Namespace, arguments: Seque
     deadline = time.monotonic() + options.seconds
     try:
         while waiting or running:
-            is_late = time.monotonic() > deadline
-            if is_late:
+            is_run_time_value = time.monotonic() > deadline
+            if is_run_time_value:
                 print(f"time limit: {len(waiting) + len(running)} cases are left; repeat the command to continue")
                 return
             while waiting and free:

@@ -65,9 +65,9 @@ TABLE = {
     "relay/qnn/test_qnn.py::test_requantize_along_an_axis": "fixed_point_multiply_per_axis",
     "relay/quantize/test_weights.py::test_a_dense_layer_computes_with_the_integers[1-rows0-64-64-4-32]":
         "nn.contrib_dense_nbits",
-    "relay/transform/cpu/test_integer_products.py::test_a_convolution_of_one_filter_is_exact[qnn-size0]":
+    "relay/transform/cpu/test_integer_matmuls.py::test_a_convolution_of_one_filter_is_exact[qnn-size0]":
         "nn.contrib_conv2d_NCHWc_int8",
-    "relay/transform/cpu/test_integer_products.py::test_depthwise_layers_between_products_of_bytes_are_exact":
+    "relay/transform/cpu/test_integer_matmuls.py::test_depthwise_layers_between_products_of_bytes_are_exact":
         "nn.contrib_depthwise_conv2d_NCHWc_int8",
     "relay/transform/test_winograd.py::test_which_convolutions_of_a_gpu_are_rewritten"
     "[{'channels': 256, 'filters': 256, 'size': 56, 'padding': (1, 1)}-True]": "nn.contrib_conv2d_winograd_planes",

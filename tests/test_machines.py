@@ -17,7 +17,7 @@ from tests.required import required
 OF_GPUS = ("tests/target/test_target.py", "tests/tir/transform/test_golden.py", "tests/codegen/test_cuda_space.py")
 # Tiles are chosen for a CPU. Code for features that this machine has not is made, but not run.
 OF_CPUS = ("tests/target/test_cpu.py", "tests/runtime/test_host_cpu.py", "tests/topi/cpu/test_matmul_dots.py",
-           "tests/topi/cpu/test_open_conv.py",
+           "tests/topi/cpu/test_dynamic_conv.py",
            "-k", "not topi or blocks_of_rows or register_tile or tiles_of_winograd")  # fmt: skip
 OF_USERS = ("tests/packaging", "tests/driver/tvmc/test_bad_input.py", "tests/driver/tvmc/test_tune_disk.py",
             "-k", "packaging or cannot_be_written or unwritable")  # fmt: skip

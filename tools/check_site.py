@@ -32,7 +32,7 @@ SEARCHES = {
     "dynamic shape": "vm.html",
     "dead code": "reference/tvm.relay.transform.html",
     "dot product": "decisions/047-use-cpu-dot-product-instructions.html",
-    "AOT": "coming_from_tvm.html",
+    "AOT": "howto_aot.html",
 }
 # Resources of a page: tag and the attribute with the address.
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}

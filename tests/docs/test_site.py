@@ -51,7 +51,7 @@ def test_a_page_wider_than_a_phone_is_named(browser, check_site, site):
     (site / "wide.html").write_text('<div style="width: 900px">wide</div>')
     seen = check_site.look(site, browser, ["index.html", "other.html", "wide.html"])
     assert [page.split(":")[0] for page in seen["wide"]] == ["wide.html (light)", "wide.html (dark)"]
-    assert seen["found"] == 1 and seen["pages"] == 3
+    assert seen["found"]["conv2d"] == ["index.html"] and seen["pages"] == 3
 
 
 def test_a_quick_look_is_at_pages_from_the_first_to_the_last(check_site):

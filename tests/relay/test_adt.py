@@ -122,7 +122,7 @@ def test_constructors_are_numbered_when_their_type_enters_a_module():
     mod[box] = relay.TypeData(box, [a], [full, empty])
     assert (full.number, empty.number) == (0, 1) and empty.tag == full.tag + 1
     assert tvm.ir.structural_equal(mod, relay.parse("type Box[A] { Full(A), Empty, }"))
-    with pytest.raises(ValueError, match="has a function 'f' already"):
+    with pytest.raises(ValueError, match="already has a function 'f'"):
         mod._add("f", relay.Function([], relay.const(1)), False)
         mod._add("f", relay.Function([], relay.const(2)), False)
 

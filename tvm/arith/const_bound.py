@@ -396,7 +396,7 @@ def _select(an: Any, e: PrimExpr, depth: int):
     return _either(an, e.true_value, e.false_value, depth)
 
 
-def _truth(an: Any, e: PrimExpr, depth: int):
+def _boolean_bounds(an: Any, e: PrimExpr, depth: int):
     return 0, 1
 
 
@@ -484,6 +484,6 @@ _BOUNDS: dict[type[Any], Callable[..., Any]] = {
     Ramp: _ramp,
     Call: _call,
     Let: _let,
-    **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _truth),
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _boolean_bounds),
 }
 _WRAPS = frozenset({Add, Sub, Mul, Div, FloorDiv, Ramp})

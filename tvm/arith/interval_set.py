@@ -502,7 +502,7 @@ def _broadcast(ev: Any, e: PrimExpr, sets: Any):
     return sets[e.value]
 
 
-def _truth(ev: Any, e: PrimExpr, sets: Any):
+def _boolean_bounds(ev: Any, e: PrimExpr, sets: Any):
     return const(0, "bool"), const(1, "bool")
 
 
@@ -535,7 +535,7 @@ _HANDLERS: dict[type[Any], Callable[..., Any]] = {
     Ramp: _ramp,
     Broadcast: _broadcast,
     Call: _call,
-    **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _truth),
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _boolean_bounds),
 }
 
 

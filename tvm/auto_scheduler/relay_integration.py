@@ -23,7 +23,7 @@ from ..relay.pipeline import fusion, simplify
 from ..relay.substitute import substitute_vars
 from ..relay.symbolic import is_symbolic
 from ..relay.transform.auto_schedule import fuse_plain, is_kernel_call, name_of
-from ..relay.transform.function_pass import is_call, is_mover
+from ..relay.transform.function_pass import is_call, only_changes_layout
 from ..relay.transform.fuse_ops import is_reshape
 from ..relay.transform.searched_form import searched_form
 from ..target import Target
@@ -179,7 +179,7 @@ def _scheduled(function: Function, target: Target) -> tuple[Any, list[Any]]:
 
 def _only_moves(function: Function) -> bool:
     calls = [node for node in post_order(function.body) if isinstance(node, Call)]
-    return all(is_mover(call) or is_reshape(call) or is_call(call, "layout_transform") for call in calls)
+    return all(only_changes_layout(call) or is_reshape(call) or is_call(call, "layout_transform") for call in calls)
 
 
 def auto_schedule_topi(func_name: str, outs: Any) -> Schedule | None:

@@ -123,18 +123,18 @@ class TransformLayoutStep(StageStep):
         where = leaves.index(loops[0]) if loops and loops[0] in leaves else 0
         if leaves[where : where + len(loops)] != loops:
             names = ", ".join(a.var.name for a in loops)
-            _refuse_late(stage, f"its loops {names} have already been changed ({stage.loop_names()})")
+            _refuse_changed_stage(stage, f"its loops {names} have already been changed ({stage.loop_names()})")
         for axis in loops:
             if stage.peek(axis) is not None:
-                _refuse_late(stage, f"loop {axis.var.name} is already annotated")
+                _refuse_changed_stage(stage, f"loop {axis.var.name} is already annotated")
         for other in stage.schedule.stages:
             if other.attach_type == AttachType.SCOPE and other.attach_stage is stage and other.attach_ivar in loops:
                 _, loop = other.attached_at
-                _refuse_late(stage, f"stage {other.name} is computed inside its loop {loop.var.name}")
+                _refuse_changed_stage(stage, f"stage {other.name} is computed inside its loop {loop.var.name}")
         return where
 
 
-def _refuse_late(stage: Stage, why: str) -> NoReturn:
+def _refuse_changed_stage(stage: Stage, why: str) -> NoReturn:
     stage.refuse("transform_layout", f"{why}; transform the layout first")
 
 

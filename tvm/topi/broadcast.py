@@ -278,12 +278,12 @@ def _known_power(a: PrimExpr, exponent: int) -> PrimExpr:
 
 def _logical(name: str, function: Callable) -> Callable:
     def element(a, b):
-        return function(_truth(convert(a), name), _truth(convert(b), name))
+        return function(_as_bool(convert(a), name), _as_bool(convert(b), name))
 
     return element
 
 
-def _truth(value: PrimExpr, name: str) -> PrimExpr:
+def _as_bool(value: PrimExpr, name: str) -> PrimExpr:
     if info(value.dtype).is_bool:
         return value
     if info(value.dtype).is_handle:
@@ -346,7 +346,7 @@ def right_shift(x, n):
 
 def logical_not(data):
     """True for each element that is false or zero."""
-    return map_elements(data, lambda value: primop.logical_not(_truth(value, "logical_not")), "T_logical_not")
+    return map_elements(data, lambda value: primop.logical_not(_as_bool(value, "logical_not")), "T_logical_not")
 
 
 def bitwise_not(data):

@@ -16,7 +16,7 @@ from ..ir.prim import FloatImm, IntImm, PrimExpr, const, convert
 from ..target.layout import bijective_layout
 from . import tag, utils
 from .assumptions import agree, assume, divides
-from .broadcast import _truth, broadcast_index, broadcast_shape
+from .broadcast import _as_bool, broadcast_index, broadcast_shape
 from .indexing import adv_index, gather, gather_nd, matrix_set_diag, one_hot, sequence_mask, take, trilu, unravel_index
 from .nominal import Nominal
 from .scatter import invert_permutation, scatter_elements, scatter_nd, sparse_to_dense
@@ -560,7 +560,7 @@ def where(condition, x, y):
 
     def element(*indices):
         a, b = primop.match_types(at(operands[0], indices), at(operands[1], indices))
-        return tir.Select(_truth(at(condition, indices), "where"), a, b)
+        return tir.Select(_as_bool(at(condition, indices), "where"), a, b)
 
     return te.compute(joint, element, name="T_where", tag=tag.BROADCAST)
 

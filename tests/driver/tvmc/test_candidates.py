@@ -62,7 +62,7 @@ def test_where_results_go_is_said_once(model_path, tmp_path, refused):
     refused(4, "use -o FILE for records or --build-only FOLDER for candidates", "tune", model_path)
     refused(2, "not allowed with", "tune", "-o", "x.json", "--build-only", "folder", model_path)
     (tmp_path / "file").write_text("")
-    refused(4, "cannot write candidates", "tune", "--build-only", str(tmp_path / "file"), *SHAPES, model_path)
+    refused(4, "cannot write candidates to", "tune", "--build-only", str(tmp_path / "file"), *SHAPES, model_path)
     refused(4, "which --build-only", "tune", "--enable-autoscheduler", "--log-estimated-latency", "--build-only",
             str(tmp_path / "folder"), *SHAPES, model_path)  # fmt: skip
 
@@ -78,7 +78,7 @@ def test_schedules_found_by_search_travel_in_a_folder(model_path, tmp_path, caps
     untuned = [row for row in rows if row.record["i"][1] is None]
     states = [row for row in rows if row.record["i"][1] is not None]
     assert untuned and states and not untuned[0].outputs and states[0].outputs and states[0].flop > 0
-    refused(4, "contains candidates found by search; use a separate folder", "tune", "--target",
+    refused(4, "contains candidates found by search; use a separate folder for candidates of", "tune", "--target",
             "llvm", "--build-only", str(folder), *SHAPES, model_path)  # fmt: skip
     assert measure_files.main([str(folder), "--timeout", "120"]) == 0
     told = capsys.readouterr().out

@@ -241,10 +241,10 @@ def test_a_converter_that_fails_names_node_and_operator():
 
 def test_a_value_that_comes_too_late_says_what_to_do():
     node = helper.make_node("DFT", ["x", "s"], ["y"], "here")
-    with pytest.raises(TVMError, match="from input 's'; make it a constant in the model"):
+    with pytest.raises(TVMError, match="depends on input 's'; make it a constant in the model"):
         from_onnx(graph_model([node], [info("x", (1, 6, 1)), info("s", (), I64)], [info("y", None)]))
     nodes = [helper.make_node("Size", ["x"], ["s"]), node]
-    with pytest.raises(TVMError, match="from dynamic dimensions; pass the shape of input 'x'"):
+    with pytest.raises(TVMError, match="depends on dynamic dimensions; pass the shape of input 'x'"):
         from_onnx(graph_model(nodes, [info("x", (1, "n", 1))], [info("y", None)]))
 
 

@@ -67,7 +67,7 @@ def test_the_type_comes_from_a_relation_in_python(new_op):
     made.set_num_inputs(2)
     with pytest.raises(AssertionError, match="one input"):
         relay.testing.run_infer_type(relay.Call(made, [x, x]))
-    with pytest.raises(tvm.TVMError, match="test.wide takes 2 inputs, 1 are given"):
+    with pytest.raises(tvm.TVMError, match="operator test.wide requires 2 inputs, got 1"):
         relay.testing.run_infer_type(relay.Call(made, [x]))
 
 

@@ -49,7 +49,7 @@ def test_what_is_no_sparse_matrix_is_refused():
     def of(x, *parts):
         return relay.nn.sparse_dense(x, parts)
 
-    assert "values of 1 dimension (CSR) or 3 (BSR)" in refused(of, *types)
+    assert "values with 1 dimension (CSR) or 3 (BSR)" in refused(of, *types)
     assert "not enough values" in refused(lambda x, *parts: relay.nn.sparse_dense(x, parts[1:]), *types)
 
 

@@ -24,13 +24,13 @@ from ...utils.rounds import Worker, WorkerFailed
 from . import frontends
 from .arguments import add_command, add_verbose, register_parser
 from .devices import NAMES as DEVICES
+from .dynamic_dims import Dims, completed, is_open
 from .errors import TVMCException
 from .files import check_records, check_writable, write_whole
 from .info import Tensor
 from .machine import check_machine
 from .model import TVMCModel, TVMCPackage
 from .model_files import one_model
-from .open_sizes import Dims, completed, is_open
 from .runner import FILL_MODES, make_inputs_dict, package_inputs, positive, read_npz
 from .shape_parser import parse_shape_string
 from .target import check_code, target_from_cli

@@ -19,6 +19,7 @@ from ...target.backend import compiled_cpu
 from ...utils.progress import Progress
 from . import composite_target, frontends, vm_package
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
+from .dynamic_dims import is_open, shown
 from .errors import TVMCException
 from .farm import add_farm, compile_many, farm_of
 from .files import check_records, check_writable, write_whole
@@ -26,7 +27,6 @@ from .info import compiled_for, kernels_of
 from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage, check_mlf
 from .model_files import ModelFiles, models_of
-from .open_sizes import is_open, shown
 from .parser import detail_group
 from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str, parse_printed_passes

@@ -16,7 +16,7 @@ def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bo
         raise TVMCImportError(pkg_name) from problem
 
 
-def with_open_sizes(shapes: dict[str, Any] | None) -> dict[str, list[int | None]]:
+def with_dynamic_dims(shapes: dict[str, Any] | None) -> dict[str, list[int | None]]:
     """Return shapes of inputs with None for dynamic dimensions."""
     return {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shapes or {}).items()}
 

@@ -7,8 +7,9 @@ import os
 from typing import Any
 
 from ...error import TVMError, did_you_mean
+from .dynamic_dims import is_open, settled, shown
 from .errors import TVMCException, TVMCFileNotFoundError
-from .frontend import Frontend, lazy_import, with_open_sizes
+from .frontend import Frontend, lazy_import, with_dynamic_dims
 from .legacy_frontends import (  # noqa: F401 (public names of this module)
     LEGACY_FRONTENDS,
     Caffe2Frontend,
@@ -21,7 +22,6 @@ from .legacy_frontends import (  # noqa: F401 (public names of this module)
 )
 from .model import TVMCModel
 from .module_sizes import inputs_of as sizes_of_inputs
-from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
 # How to handle state that a model keeps between runs: reset it to its initial values in each run, or make it inputs.
@@ -67,7 +67,7 @@ def complete_shapes(model, shape_dict, problem: Exception | None = None) -> tupl
     """Return shapes of all inputs of an ONNX model whose dynamic dimensions must be fixed because of ``problem``.
 
     A dynamic batch (the first dimension) is set to 1; an error names the other dynamic dimensions."""
-    from ...relay.frontend.onnx.open_sizes import sizes_of
+    from ...relay.frontend.onnx.dynamic_dims import sizes_of
 
     weights = {t.name for t in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in weights and v.type.HasField("tensor_type")]
@@ -175,7 +175,7 @@ class PyTorchFrontend(Frontend):
 
         If no given shape has the name of an input, the shapes are used in the order of the inputs."""
         from ...relay.frontend.pytorch import from_pytorch
-        from ...relay.frontend.pytorch.open_inputs import UnknownShapes, field_names, inputs_of
+        from ...relay.frontend.pytorch.dynamic_inputs import UnknownShapes, field_names, inputs_of
         from ...relay.transform.flat_params import with_flat_params
 
         names = [n for row in inputs_of(model) for n in field_names(row.name, row.value.type(), given) or [row.name]]
@@ -221,7 +221,7 @@ class TensorflowFrontend(Frontend):
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.tensorflow import from_tensorflow
 
-        return from_tensorflow(path, shape=with_open_sizes(shape_dict), **kwargs)
+        return from_tensorflow(path, shape=with_dynamic_dims(shape_dict), **kwargs)
 
     @staticmethod
     def reads_folder(path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .errors import TVMCException
-from .frontend import Frontend, with_open_sizes
+from .frontend import Frontend, with_dynamic_dims
 
 
 class CaffeFrontend(Frontend):
@@ -103,7 +103,7 @@ class MxnetFrontend(Frontend):
     def load(self, path, shape_dict=None, weights=None, **kwargs):
         from ...relay.frontend.mxnet import from_mxnet
 
-        return from_mxnet(path, with_open_sizes(shape_dict), **{"arg_params": weights, **kwargs})
+        return from_mxnet(path, with_dynamic_dims(shape_dict), **{"arg_params": weights, **kwargs})
 
     def companions(self, path: str) -> dict[str, bytes]:
         """Return the file of parameters."""
@@ -136,7 +136,7 @@ class PaddleFrontend(Frontend):
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.paddlepaddle import from_paddle
 
-        return from_paddle(path, with_open_sizes(shape_dict), **kwargs)
+        return from_paddle(path, with_dynamic_dims(shape_dict), **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
         """Return the files of the parameters."""

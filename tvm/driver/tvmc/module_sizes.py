@@ -8,8 +8,8 @@ from typing import Any
 from ...ir.prim import Any_, IntImm
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
+from .dynamic_dims import Dims, is_open, settled, shown
 from .model import TVMCModel
-from .open_sizes import Dims, is_open, settled, shown
 
 
 def sizes_of(t: TensorType) -> Dims:

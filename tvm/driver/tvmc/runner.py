@@ -19,12 +19,12 @@ from ...runtime.devices import device as make_device
 from ...runtime.params import load_param_dict, param_names
 from . import vm_package
 from .arguments import add_command, add_verbose, register_parser
+from .dynamic_dims import Dims, check_fits, is_open, settled
 from .errors import TVMCException
 from .files import check_writable
 from .image import add_image_arguments, image_size, is_image, load_image, photo_of, preparation
 from .machine import check_machine
 from .model import TVMCPackage, TVMCResult
-from .open_sizes import Dims, check_fits, is_open, settled
 from .result_utils import get_top_results
 from .shape_parser import parse_shape_string
 from .tracker import tracker_host_port_from_cli

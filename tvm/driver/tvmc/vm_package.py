@@ -16,9 +16,9 @@ from ...runtime.ndarray import NDArray
 from ...runtime.profiler_vm import VirtualMachineProfiler
 from ...runtime.vm import Executable, VirtualMachine
 from ...runtime.vm_code import OPCODES, dtype_of_word
+from .dynamic_dims import Dims
 from .errors import TVMCException
 from .model import TVMCPackage
-from .open_sizes import Dims
 
 # The name of the function that contains a model.
 MAIN = "main"

@@ -135,7 +135,7 @@ def is_contraction(e: Any, *kinds: str) -> bool:
     return kind is not None and (not kinds or kind in kinds)
 
 
-def is_mover(e: Any) -> bool:
+def only_changes_layout(e: Any) -> bool:
     """Return whether an expression is a layout-changing op, which only moves elements of its input."""
     return type(e) is Call and type(e.op) is Op and bool(e.op.attrs.get("moves_only"))
 

@@ -40,7 +40,7 @@ from ..op.record import (
     call_pattern,
 )
 from ..symbolic import flatten_type
-from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, target_of_pass
+from .function_pass import RelayFunctionPass, function_pass, is_call, only_changes_layout, target_of_pass
 
 STOP = "annotation.stop_fusion"
 # The maximum number of nodes in a row-wise kernel, since each node computes on rows held in registers.
@@ -332,7 +332,7 @@ class Fusion:
 
     def moves_for_one(self, e: RelayExpr) -> bool:
         """Return whether an expression is a layout-changing op with one user."""
-        return is_mover(e) and len(self.graph.by_expr[id(e)].users) == 1
+        return only_changes_layout(e) and len(self.graph.by_expr[id(e)].users) == 1
 
     def visit(self, node: _Node, phase: int) -> None:
         group = node.group.root()

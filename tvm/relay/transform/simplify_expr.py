@@ -15,7 +15,15 @@ from ..op.record import CallAttrs
 from . import recognize
 from . import simplify_algebra as algebra
 from .fold_padding import padding_absorbed
-from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
+from .function_pass import (
+    RelayFunctionPass,
+    function_pass,
+    is_call,
+    only_changes_layout,
+    rewrite_typed,
+    type_of,
+    use_counts,
+)
 from .live_window import live_window
 from .simplify_algebra import axes_of, filled_with, static_shape
 
@@ -198,7 +206,7 @@ def _merges_batches(node: Call) -> bool:
 
 def _is_moved(e: RelayExpr) -> bool:
     """Return whether an expression moves elements, that is, contains a layout-changing op other than a reshape."""
-    while is_mover(e):
+    while only_changes_layout(e):
         if not e.op.attrs.get("reshape_only"):
             return True
         e = e.args[0]
@@ -231,7 +239,7 @@ def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr,
             for moving_op in reversed(chain):
                 x = Call(moving_op.op, (x,), moving_op.attrs, (), moving_op.span)
             return x, scalar
-        if is_mover(e):
+        if only_changes_layout(e):
             chain.append(e)
         elif not (mixed and is_call(e, "cast") and _widens(dtype, e.args[0].checked_type_.dtype)):
             return None

@@ -8,7 +8,7 @@ import pytest
 
 import tvm
 from tests.quick_code import quick_code
-from tests.relay.transform.cpu.test_integer_products import built, convolved
+from tests.relay.transform.cpu.test_integer_matmuls import built, convolved
 from tests.tile_emulator import emulated
 from tvm import relay
 from tvm.contrib import graph_executor

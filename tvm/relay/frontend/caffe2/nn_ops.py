@@ -9,7 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from ..common.resize import resized
 from .conv_ops import explicit_padding
 from .table import axis_of, op
@@ -56,7 +56,7 @@ def matmul(ctx, inputs, args):
     for x, axis, turned in zip(inputs, ("axis_a", "axis_b"), ("trans_a", "trans_b")):
         rows = ctx.made(_as_matrix(ctx, x, axis_of(args.get(axis, 1), ctx.rank(x) + 1)))
         sides.append(relay.transpose(rows, (1, 0)) if args.get(turned, 0) else rows)
-    return product(ctx, *(ctx.made(s) for s in sides))
+    return numpy_matmul(ctx, *(ctx.made(s) for s in sides))
 
 
 @op("BatchMatMul")
@@ -68,7 +68,7 @@ def batch_matmul(ctx, inputs, args):
         if args.get(turned, 0) and rank > 1:
             x = relay.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
         sides.append(ctx.made(x))
-    return product(ctx, *sides)
+    return numpy_matmul(ctx, *sides)
 
 
 @op("Softmax")

@@ -6,7 +6,7 @@ import math
 
 from ....error import TVMError
 from ... import op as relay
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .table import Context, Tensor, op
 
 
@@ -41,10 +41,10 @@ def _times(ctx: Context, left: Tensor, right: Tensor, kept: int) -> Tensor:
     if not b.lead:
         # All samples share one matrix: a single matmul.
         flat = relay.reshape(a.expr, (-1, math.prod(inner))) if ctx.rank(a.expr) != 2 else a.expr
-        out = product(ctx, ctx.made(flat), b.expr)
+        out = numpy_matmul(ctx, ctx.made(flat), b.expr)
         return ctx.tensor(relay.reshape(out, (*ctx.leading(right), *sizes)), lead)
     (x, y), lead = ctx.aligned(a, b)
-    out = ctx.tensor(product(ctx, x, y), lead)
+    out = ctx.tensor(numpy_matmul(ctx, x, y), lead)
     return ctx.reshaped(out, sizes)
 
 

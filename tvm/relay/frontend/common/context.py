@@ -83,19 +83,19 @@ class NodeContext:
             return None
         found = self.importer.typer.array(e)
         if found is None:
-            raise self.late(what, [e])
+            raise self.not_constant(what, [e])
         return found
 
-    def late(self, what: str, values: list) -> TVMError:
+    def not_constant(self, what: str, values: list) -> TVMError:
         """Return the error that a value must be constant but is computed at run time, with the input that causes it."""
         inputs = {v.name_hint: v for e in values if e is not None for v in free_vars(e)}
         sized = [n for n, v in inputs.items() if any(not isinstance(d, IntImm) for d in tensor_type(v).shape)]
-        text = f"{what} must be constant at compile time, but is computed at run time"
+        text = f"{what} must be constant at compile time, but depends on"
         if sized:
-            return TVMError(f"{text} from dynamic dimensions; pass the shape of input {_listed(sized)} to the importer")
-        return TVMError(f"{text} from input {_listed(list(inputs))}; make it a constant in the model")
+            return TVMError(f"{text} dynamic dimensions; pass the shape of input {_listed(sized)} to the importer")
+        return TVMError(f"{text} input {_listed(list(inputs))}; make it a constant in the model")
 
-    def is_late(self, *values: RelayExpr | None) -> bool:
+    def is_run_time_value(self, *values: RelayExpr | None) -> bool:
         """Return whether one of the values is computed at run time."""
         return any(e is not None and self.value(e) is None for e in values)
 

@@ -71,7 +71,7 @@ class GraphImporter:
         self.module = IRModule()
         self.numbers = itertools.count()
         # Dynamic dimensions of inputs: the type of each size variable, and the variable of each dimension name.
-        self.open_sizes: dict[SizeVar, Any_] = {}
+        self.dynamic_dims: dict[SizeVar, Any_] = {}
         self.named_sizes: dict[str, SizeVar] = {}
         # The input and the axis of which each variable is the size.
         self.holders: dict[SizeVar, tuple[RelayExpr, int]] = {}
@@ -106,7 +106,7 @@ class GraphImporter:
                 self._note_holders(TupleGetItem(value, i), field)
         elif isinstance(t, TensorType):
             for axis, d in enumerate(t.shape):
-                if d in self.open_sizes:
+                if d in self.dynamic_dims:
                     self.holders.setdefault(d, (value, axis))
 
     def add_typed_input(self, name: str, t: Type) -> Var:
@@ -121,7 +121,7 @@ class GraphImporter:
         found = self.named_sizes.get(d.name)
         if found is None:
             found = SizeVar(d.name, "int64")
-            self.open_sizes[found] = d
+            self.dynamic_dims[found] = d
             if d.name != Any_().name:
                 self.named_sizes[d.name] = found
         return found
@@ -220,9 +220,9 @@ class GraphImporter:
         return v if opened is v.type_annotation else Var(v.name_hint, opened, v.span)
 
     def _opened_tensor(self, t: TensorType) -> TensorType:
-        if not any(d in self.open_sizes for d in t.shape):
+        if not any(d in self.dynamic_dims for d in t.shape):
             return t
-        return TensorType([self.open_sizes.get(d, d) for d in t.shape], t.dtype)
+        return TensorType([self.dynamic_dims.get(d, d) for d in t.shape], t.dtype)
 
 
 def _each_tensor(t: Type | None, change: Callable[[TensorType], TensorType]) -> Any:

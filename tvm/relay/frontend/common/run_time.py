@@ -283,7 +283,7 @@ def first_elements(ctx, data, starts, ends, axes, steps) -> RelayExpr | None:
 
     The type of the slice contains its dimensions, so that they do not depend on data. Return None for other slices.
     """
-    if axes is not None and ctx.is_late(axes):
+    if axes is not None and ctx.is_run_time_value(axes):
         return None
     count = ctx.length(starts, "starts")
     chosen = list(range(count)) if axes is None else [axis_of(a, ctx.rank(data)) for a in ctx.ints(axes, "axes")]
@@ -323,7 +323,7 @@ def sliced(ctx, data, starts, ends, axes, steps):
         return first
     steps = number([1] * count) if steps is None else steps
     bounds = (starts, ends, steps)
-    if axes is not None and ctx.is_late(axes):
+    if axes is not None and ctx.is_run_time_value(axes):
         chosen = list(range(rank))
         axes = axes_from_start(ctx, vector(ctx, axes), rank)
         bounds = tuple(of_axes(ctx, v, axes, rank, default) for v, default in zip(bounds, (0, FAR, 1)))
@@ -364,7 +364,7 @@ def padded(ctx, data, amounts, axes, value, mode: str):
     before, after = (relay.strided_slice(amounts, [k * half], [k * half + half], [1], [0]) for k in (0, 1))
     chosen: list[int] | None = list(range(half))
     if axes is not None:
-        chosen = None if ctx.is_late(axes) else [axis_of(a, rank) for a in ctx.ints(axes, "the axes")]
+        chosen = None if ctx.is_run_time_value(axes) else [axis_of(a, rank) for a in ctx.ints(axes, "the axes")]
         axes = axes_from_start(ctx, vector(ctx, axes), rank)
         before, after = (of_axes(ctx, ctx.made(v), axes, rank, 0) for v in (before, after))
     elif half < rank:

@@ -18,7 +18,7 @@ from .table import MOST_STEPS, Context
 _NEAR = 1e-6
 
 
-def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
+def as_condition(ctx: Context, e: RelayExpr) -> RelayExpr:
     """Convert a tensor with one element to a condition."""
     e = relay.reshape(e, ()) if ctx.rank(e) else e
     if ctx.dtype(e) == "bool":
@@ -27,8 +27,8 @@ def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
                     else relay.not_equal(e, ctx.like(0, e)))  # fmt: skip
 
 
-def known_truth(ctx: Context, e: RelayExpr) -> bool | None:
-    found = ctx.value(truth(ctx, e))
+def constant_condition(ctx: Context, e: RelayExpr) -> bool | None:
+    found = ctx.value(as_condition(ctx, e))
     return None if found is None else bool(found.reshape(-1)[0])
 
 
@@ -40,7 +40,7 @@ def cond(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
     test = given.get("pred")
     if not isinstance(test, RelayExpr):
         raise TVMError("the input 'pred' (the condition) is missing")
-    known = known_truth(ctx, test)
+    known = constant_condition(ctx, test)
     if known is not None:
         return ctx.walker.outputs(then if known else other, scope)
     yes, no = (ctx.walker.outputs(block, scope) for block in (then, other))
@@ -49,7 +49,7 @@ def cond(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
             f"the branches have {len(yes)} and {len(no)} outputs; the numbers must be equal, and all "
             "outputs must be tensors"
         )
-    return branched(ctx.importer, truth(ctx, test), yes, no)
+    return branched(ctx.importer, as_condition(ctx, test), yes, no)
 
 
 def _two_blocks(ctx: Context) -> list:
@@ -94,7 +94,7 @@ def while_loop(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
 
     states, before = first, ctx.importer.converted
     while ctx.importer.converted - before < MOST_STEPS:
-        known = known_truth(ctx, asked(states, scope))
+        known = constant_condition(ctx, asked(states, scope))
         if known is None:
             break
         if not known:
@@ -104,9 +104,9 @@ def while_loop(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
     def step(variables: list) -> tuple[RelayExpr, list]:
         seen = scope.new_child(dict(zip(names, variables[len(first) :])))
         own = variables[: len(first)]
-        return truth(ctx, asked(own, seen)), [*moved(own, seen), *variables[len(first) :]]
+        return as_condition(ctx, asked(own, seen)), [*moved(own, seen), *variables[len(first) :]]
 
     return repeated(ctx.importer, "loop", [*first, *(scope[n] for n in names)], step)[: len(first)]
 
 
-__all__ = ["cond", "known_truth", "truth", "used_names", "while_loop"]
+__all__ = ["cond", "constant_condition", "as_condition", "used_names", "while_loop"]

@@ -120,8 +120,8 @@ def non_zero(ctx, x):
     known = ctx.value(x)
     if known is not None:
         return constant(np.argwhere(known), "int32")
-    truth = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
-    return relay.cast(relay.argwhere(truth), "int32")
+    mask = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
+    return relay.cast(relay.argwhere(mask), "int32")
 
 
 @op("non_maximum_suppression")

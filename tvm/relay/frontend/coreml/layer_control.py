@@ -11,7 +11,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant
 from ..common.control import branched, repeated
-from .control import known_truth, truth
+from .control import as_condition, constant_condition
 from .network import layers_of
 from .table import MOST_STEPS, Context, const, constant, layer
 
@@ -25,7 +25,7 @@ def copy(ctx, inputs, p):
 def branch(ctx, inputs, p, scope):
     if len(inputs) != 1:
         raise TVMError(f"expected 1 input (the condition), got {len(inputs)}")
-    known = known_truth(ctx, inputs[0])
+    known = constant_condition(ctx, inputs[0])
     if known is not None:
         ctx.walker.walk(p.ifBranch if known else p.elseBranch, scope)
         return
@@ -33,7 +33,7 @@ def branch(ctx, inputs, p, scope):
     for inner, network in zip(sides, (p.ifBranch, p.elseBranch)):
         ctx.walker.walk(network, inner)
     names = [n for n in sides[0] if n in sides[1] and sides[0][n] is not sides[1][n]]
-    values = branched(ctx.importer, truth(ctx, inputs[0]), *([side[n] for n in names] for side in sides))
+    values = branched(ctx.importer, as_condition(ctx, inputs[0]), *([side[n] for n in names] for side in sides))
     scope.update(zip(names, values))
 
 
@@ -57,13 +57,13 @@ class Loop:
         tests = []
         if most is not None:
             tests.append(self.ctx.made(relay.less(steps, most)))
-            if known_truth(self.ctx, tests[0]) is False:
+            if constant_condition(self.ctx, tests[0]) is False:
                 return tests[0]
         if self.asks:
             self.ctx.walker.walk(self.p.conditionNetwork, scope)
             if self.p.conditionVar not in scope:
                 raise TVMError(f"no layer produces the loop condition '{self.p.conditionVar}'")
-            tests.append(truth(self.ctx, scope[self.p.conditionVar]))
+            tests.append(as_condition(self.ctx, scope[self.p.conditionVar]))
         return tests[0] if len(tests) == 1 else self.ctx.made(relay.logical_and(*tests))
 
     def names(self, scope: dict) -> list[str]:
@@ -80,7 +80,7 @@ def loop(ctx, inputs, p, scope):
     made = Loop(ctx, inputs, p)
     inner, steps, written = dict(scope), 0, ctx.importer.converted
     while ctx.importer.converted - written < MOST_STEPS:
-        known = known_truth(ctx, made.going(inner, const(float(steps), "float32"), made.most))
+        known = constant_condition(ctx, made.going(inner, const(float(steps), "float32"), made.most))
         if known is None:
             break
         if not known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ..common import run_time
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from . import activations as act
 from .index_ops import (
     gather,
@@ -172,7 +172,7 @@ def batched_matmul(ctx, inputs, p):
     depth, out = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
     # The file stores the matrix transposed.
     matrix = constant(weight_of(p.weights, (out, depth), "the weights").T)
-    made = ctx.made(product(ctx, inputs[0], matrix))
+    made = ctx.made(numpy_matmul(ctx, inputs[0], matrix))
     return biased(ctx, made, weight(ctx, p.bias, (out,), "the bias") if p.hasBias else None, ctx.rank(made) - 1)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....error import TVMError
 from ... import op as relay
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .activations import softmax
 from .table import Context, Ints, Many, check_count, constant, half, op
 
@@ -118,7 +118,7 @@ def linear(ctx, x, weight, bias=None):
     rank = ctx.rank(x)
     if rank == 0:
         raise TVMError("linear: the input must have at least 1 dimension")
-    out = ctx.made(product(ctx, x, ctx.made(relay.transpose(weight, (1, 0)))))
+    out = ctx.made(numpy_matmul(ctx, x, ctx.made(relay.transpose(weight, (1, 0)))))
     return biased(ctx, out, bias, rank - 1)
 
 
@@ -132,8 +132,8 @@ def _transposed_last(ctx: Context, x):
 def matmul(ctx, x, y, transpose_x: bool = False, transpose_y: bool = False):
     x, y = _transposed_last(ctx, x) if transpose_x else x, _transposed_last(ctx, y) if transpose_y else y
     if not ctx.is_float(x):
-        return ctx.cast(ctx.made(product(ctx, ctx.cast(x, "float32"), ctx.cast(y, "float32"))), ctx.dtype(x))
-    return product(ctx, x, y)
+        return ctx.cast(ctx.made(numpy_matmul(ctx, ctx.cast(x, "float32"), ctx.cast(y, "float32"))), ctx.dtype(x))
+    return numpy_matmul(ctx, x, y)
 
 
 @op("einsum")
@@ -153,7 +153,7 @@ def attention(ctx, query, key, value, attn_mask=None):
         if ctx.dtype(attn_mask) == "bool":
             attn_mask = relay.where(attn_mask, ctx.like(0, scores), ctx.like(-math.inf, scores))
         scores = ctx.made(relay.add(scores, attn_mask))
-    return product(ctx, ctx.made(softmax(ctx, scores, -1)), value)
+    return numpy_matmul(ctx, ctx.made(softmax(ctx, scores, -1)), value)
 
 
 __all__ = ["biased", "conv", "conv_transpose", "linear", "matmul", "padding_of", "window_numbers"]

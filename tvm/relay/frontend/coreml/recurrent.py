@@ -8,7 +8,7 @@ import numpy as np
 
 from ....error import TVMError, not_defined
 from ... import op as relay
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .activations import named
 from .table import Array, Context, check_steps, const, constant, half, op
 
@@ -38,11 +38,11 @@ class Cell:
 
     def ahead(self, x):
         """Return the gates' contributions of the inputs of all steps, computed by one matmul."""
-        out = self.ctx.made(product(self.ctx, x, self.weights))
+        out = self.ctx.made(numpy_matmul(self.ctx, x, self.weights))
         return self.ctx.made(out if self.bias is None else relay.add(out, self.bias))
 
     def own(self, h, matrix=None):
-        return self.ctx.made(product(self.ctx, h, self.recursion if matrix is None else matrix))
+        return self.ctx.made(numpy_matmul(self.ctx, h, self.recursion if matrix is None else matrix))
 
     def step(self, x, states: list) -> list:
         """Return the new states. The first one is the output."""

@@ -200,7 +200,7 @@ def _known(ctx: Context, value: Any, what: str) -> list[int]:
     for v in as_list(value):
         array = ctx.value(v) if isinstance(v, RelayExpr) else v
         if array is None:
-            raise ctx.late(what, [v])
+            raise ctx.not_constant(what, [v])
         out += [int(d) for d in np.asarray(array).reshape(-1)]
     return out
 

@@ -14,7 +14,7 @@ from . import (
     norm_ops,
     numpy_ops,
     pool_ops,
-    product_ops,
+    matmul_ops,
     quantized_ops,
     recurrent,
     reduce_ops,

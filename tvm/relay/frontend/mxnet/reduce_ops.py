@@ -151,15 +151,15 @@ _np_extreme("_np_max", relay.max)
 _np_extreme("_np_min", relay.min)
 
 
-def _np_truth(name: str, function):
+def _np_any_or_all(name: str, function):
     @op(name, "axis:dims?=None keepdims:bool=False")
     def convert(ctx, inputs, attrs):
         x = ctx.made(converted(ctx, inputs[0], "bool"))
         return function(x, axes_of(ctx, x, attrs.axis), attrs.keepdims)
 
 
-_np_truth("_np_all", relay.all)
-_np_truth("_np_any", relay.any)
+_np_any_or_all("_np_all", relay.all)
+_np_any_or_all("_np_any", relay.any)
 
 
 @op("_npi_mean", "axis:dims?=None dtype:dtype?=None keepdims:bool=False initial:float?=None")

@@ -7,7 +7,7 @@ import math
 from ....error import TVMError
 from ... import op as relay
 from ..common import run_time
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .quantize import centered_integers
 from .table import argument, op
 
@@ -17,7 +17,7 @@ _UNSUPPORTED = ("do_rotary", "past_present_share_buffer", "rotary_embedding_dim"
 @op("com.microsoft.Attention")
 def attention(ctx, inputs, attrs):
     x, weight, bias = (argument(inputs, i) for i in range(3))
-    joined = product(ctx, x, weight)
+    joined = numpy_matmul(ctx, x, weight)
     joined = joined if bias is None else relay.add(joined, bias)
     if argument(inputs, 6) is not None:
         raise TVMError("input 6 (past_sequence_length) is not supported")
@@ -27,7 +27,9 @@ def attention(ctx, inputs, attrs):
 @op("com.microsoft.QAttention")
 def quantized_attention(ctx, inputs, attrs):
     x, weight, bias, x_scale, w_scale, mask, x_zero, w_zero, past = (argument(inputs, i) for i in range(9))
-    whole = product(ctx, centered_integers(ctx, x, x_zero, -1), centered_integers(ctx, weight, w_zero, -1), "int32")
+    whole = numpy_matmul(
+        ctx, centered_integers(ctx, x, x_zero, -1), centered_integers(ctx, weight, w_zero, -1), "int32"
+    )
     scales = [relay.reshape(s, ()) if ctx.shape(s) == (1,) else s for s in (x_scale, w_scale)]
     joined = relay.multiply(relay.cast(whole, "float32"), relay.multiply(*scales))
     return _attended(ctx, joined if bias is None else relay.add(joined, bias), mask, past, None, attrs)
@@ -56,11 +58,11 @@ def _attended(ctx, joined, mask, past, extra, attrs):
             )
         old = [relay.squeeze(p, [0]) for p in relay.split(past, 2, 0)]
         key, value = relay.concatenate([old[0], key], 2), relay.concatenate([old[1], value], 2)
-    scores = product(ctx, query, relay.transpose(key, (0, 1, 3, 2)))
+    scores = numpy_matmul(ctx, query, relay.transpose(key, (0, 1, 3, 2)))
     scores = relay.multiply(scores, ctx.like(attrs.get("scale", 0) or 1 / math.sqrt(size), scores))
     scores = _masked(ctx, ctx.made(scores), mask, attrs)
     scores = scores if extra is None else relay.add(scores, extra)
-    out = product(ctx, relay.nn.softmax(scores, -1), value)
+    out = numpy_matmul(ctx, relay.nn.softmax(scores, -1), value)
     out = relay.reshape(relay.transpose(out, (0, 2, 1, 3)), (0, 0, width // 3))
     return [out, relay.stack([key, value], 0)] if ctx.wants(1) else out
 

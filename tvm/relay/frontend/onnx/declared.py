@@ -21,7 +21,7 @@ def _not_constant(ctx, what: str) -> TVMError:
     first.
     """
     late = [e for e in ctx.inputs[1:] if e is not None and ctx.value(e) is None]
-    return ctx.late(what, late or ctx.inputs)
+    return ctx.not_constant(what, late or ctx.inputs)
 
 
 def declared_shapes(graph) -> dict[str, tuple[int, ...]]:

@@ -56,7 +56,7 @@ def upsample_7(ctx, inputs, attrs):
 @op("Upsample", since=9)
 @op("Resize", since=10)
 def upsample(ctx, inputs, attrs):
-    if ctx.is_late(inputs[1]):
+    if ctx.is_run_time_value(inputs[1]):
         return run_time_resize.resized(ctx, inputs[0], inputs[1], None, _upsampling(attrs))
     return _upsample(ctx, inputs[0], [float(v) for v in ctx.array(inputs[1], "the scales").reshape(-1)], attrs)
 
@@ -79,7 +79,7 @@ def resize(ctx, inputs, attrs):
     shape = ctx.shape(data)
     chosen = [axis_of(a, len(shape)) for a in attrs.get("axes", range(len(shape)))]
     roi, scales, sizes = _resizing(ctx, inputs, attrs)
-    if ctx.is_late(roi, scales, sizes):
+    if ctx.is_run_time_value(roi, scales, sizes):
         plain = attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch" and roi is None
         if not (plain and sizes is not None and decides(ctx, data)):
             return run_time_resize.resized(ctx, data, scales, sizes, attrs, roi, chosen)
@@ -150,7 +150,7 @@ def affine_grid(ctx, inputs, attrs):
     The function body that ONNX defines drops the batch axis for a single image; it is used only for dynamic shapes.
     """
     theta, size = inputs
-    if ctx.is_late(size):
+    if ctx.is_run_time_value(size):
         return ctx.importer.function(function_body(ctx.node, ctx.version, inputs), inputs, ctx.node.attribute)
     count, _, *sizes = ctx.ints(size, "the size")
     check_count("the grid", [count, *sizes, len(sizes) + 1])

@@ -142,9 +142,9 @@ def one_hot(ctx, inputs, attrs):
     indices, depth, values = inputs
     rank = ctx.rank(indices) + 1
     axis = axis_of(attrs.get("axis", -1), rank)
-    if ctx.is_late(depth) and ctx.declared() is None:
-        return _late_one_hot(ctx, indices, depth, values, axis)
-    depth = shape_of_output(ctx, "the depth")[axis] if ctx.is_late(depth) else ctx.ints(depth, "the depth")[0]
+    if ctx.is_run_time_value(depth) and ctx.declared() is None:
+        return _dynamic_one_hot(ctx, indices, depth, values, axis)
+    depth = shape_of_output(ctx, "the depth")[axis] if ctx.is_run_time_value(depth) else ctx.ints(depth, "the depth")[0]
     check_count("the depth", [depth])
     indices = relay.cast(indices, "int64")
     indices = relay.where(relay.less(indices, const(0, "int64")), relay.add(indices, const(depth, "int64")), indices)
@@ -154,7 +154,7 @@ def one_hot(ctx, inputs, attrs):
     return relay.where(hit, on, off)
 
 
-def _late_one_hot(ctx, indices, depth, values, axis: int):
+def _dynamic_one_hot(ctx, indices, depth, values, axis: int):
     depth, indices = run_time.scalar(ctx, depth), relay.cast(indices, "int64")
     indices = relay.where(relay.less(indices, const(0, "int64")), relay.add(indices, depth), indices)
     off, on = (relay.take(values, const(i, "int64"), 0) for i in (0, 1))
@@ -166,10 +166,10 @@ def topk(ctx, inputs, attrs):
     axis = axis_of(attrs.get("axis", -1), ctx.rank(inputs[0]))
     if "k" in attrs:
         k = attrs["k"]
-    elif ctx.is_late(inputs[1]) and ctx.declared() is None:
+    elif ctx.is_run_time_value(inputs[1]) and ctx.declared() is None:
         return run_time.largest(ctx, inputs[0], inputs[1], axis, not attrs.get("largest", 1))
     else:
-        k = shape_of_output(ctx, "k")[axis] if ctx.is_late(inputs[1]) else ctx.ints(inputs[1], "k")[0]
+        k = shape_of_output(ctx, "k")[axis] if ctx.is_run_time_value(inputs[1]) else ctx.ints(inputs[1], "k")[0]
     shape = ctx.shape(inputs[0])
     if k < 0 or isinstance(shape[axis], int) and k > shape[axis]:
         raise TVMError(f"k is {k}, but axis {axis} has only {shape[axis]} elements")

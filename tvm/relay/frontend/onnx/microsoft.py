@@ -6,7 +6,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ..common import run_time
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .elementwise import gelu_erf, gelu_tanh
 from .nn_ops import conv, gemm
 from .norm_ops import centered
@@ -51,7 +51,7 @@ def fused_matmul(ctx, inputs, attrs):
         a = relay.transpose(a, [*range(ctx.rank(a) - 2), ctx.rank(a) - 1, ctx.rank(a) - 2])
     if attrs.get("transB", 0):
         b = relay.transpose(b, [*range(ctx.rank(b) - 2), ctx.rank(b) - 1, ctx.rank(b) - 2])
-    out = product(ctx, a, b)
+    out = numpy_matmul(ctx, a, b)
     alpha = attrs.get("alpha", 1.0)
     return out if alpha == 1.0 else relay.multiply(out, ctx.like(alpha, out))
 

@@ -9,7 +9,7 @@ from ... import op as relay
 from ...expr import const
 from ..common import run_time
 from ..common.formulas import log_softmax
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from ..common.windows import same_padded
 from .table import argument, axis_of, op
 
@@ -275,7 +275,7 @@ def gemm(ctx, inputs, attrs):
 @op("MatMul")
 def matmul(ctx, inputs, attrs):
     whole = _integer_matmul(ctx, inputs[0], inputs[1])
-    return product(ctx, inputs[0], inputs[1]) if whole is None else whole
+    return numpy_matmul(ctx, inputs[0], inputs[1]) if whole is None else whole
 
 
 def _integer_matmul(ctx, a, b, bias=None, transposed: bool = False):
@@ -301,7 +301,7 @@ def _integer_matmul(ctx, a, b, bias=None, transposed: bool = False):
         x = ctx.made(relay.reshape(x, (int(np.prod(lead)), ctx.shape(x)[-1]), True))
     left, right = centered(ctx, x, x_zero, ()), centered(ctx, w, w_zero, (-1, 1) if transposed else (-1,))
     right = relay.transpose(right, (1, 0)) if transposed else right
-    out = product(ctx, ctx.made(left), ctx.made(right))
+    out = numpy_matmul(ctx, ctx.made(left), ctx.made(right))
     out = relay.reshape(out, (*lead, ctx.shape(w)[0 if transposed else 1]), True) if is_flat else out
     whole = _integer_bias(ctx, bias, scale, (-1,))
     if bias is None or whole is not None:

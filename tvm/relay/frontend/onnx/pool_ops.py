@@ -295,7 +295,7 @@ def max_unpool(ctx, inputs, attrs):
     strides, amounts = window_of(attrs, attrs["kernel_shape"])[0], attrs.get("pads", [0] * 2 * n)
     if len(shape) != n + 2:
         raise TVMError(f"the window has {n} dimensions, but the data has {len(shape) - 2} spatial dimensions")
-    late = given is not None and ctx.is_late(given) and ctx.declared() is None
+    late = given is not None and ctx.is_run_time_value(given) and ctx.declared() is None
     if late or not all(isinstance(d, int) for d in shape):
         grown = [run_time.size_of(ctx, x, i) for i in range(2)]
         for i, (s, k) in enumerate(zip(strides, attrs["kernel_shape"])):
@@ -327,7 +327,7 @@ def max_unpool(ctx, inputs, attrs):
 def col2im(ctx, inputs, attrs):
     """Add the columns to their source positions, one window element at a time."""
     data = inputs[0]
-    if ctx.is_late(*inputs[1:3]) or not all(isinstance(d, int) for d in ctx.shape(data)):
+    if ctx.is_run_time_value(*inputs[1:3]) or not all(isinstance(d, int) for d in ctx.shape(data)):
         return run_time_windows.added_back(ctx, data, inputs[1], inputs[2], attrs)
     image, block = ctx.ints(inputs[1], "the image shape"), ctx.ints(inputs[2], "the block shape")
     n = len(image)

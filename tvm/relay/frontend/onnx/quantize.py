@@ -7,7 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Call, const
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .load import onnx_dtype
 from .nn_ops import centered, convolved
 from .reduce_ops import limits
@@ -301,7 +301,7 @@ def qlinear_conv(ctx, inputs, attrs):
 @op("MatMulInteger")
 def matmul_integer(ctx, inputs, attrs):
     a, b = inputs[:2]
-    return product(
+    return numpy_matmul(
         ctx,
         centered_integers(ctx, a, _rows(ctx, argument(inputs, 2)), -1),
         centered_integers(ctx, b, argument(inputs, 3), -1),
@@ -317,7 +317,7 @@ def _rows(ctx, zero):
 @op("QLinearMatMul")
 def qlinear_matmul(ctx, inputs, attrs):
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
-    total = product(
+    total = numpy_matmul(
         ctx, centered_integers(ctx, a, _rows(ctx, a_zero), -1), centered_integers(ctx, b, b_zero, -1), "int32"
     )
     factor = relay.multiply(
@@ -334,7 +334,7 @@ def scalar_if_single(ctx, vector):
 
 @op("com.microsoft.MatMulInteger16")
 def matmul_integer16(ctx, inputs, attrs):
-    return product(ctx, relay.cast(inputs[0], "int32"), relay.cast(inputs[1], "int32"), "int32")
+    return numpy_matmul(ctx, relay.cast(inputs[0], "int32"), relay.cast(inputs[1], "int32"), "int32")
 
 
 @op("com.microsoft.MatMulNBits")
@@ -388,7 +388,7 @@ def qgemm(ctx, inputs, attrs):
     right = centered_integers(ctx, b, b_zero, 0 if attrs.get("transB", 0) else -1)
     left = relay.transpose(left, (1, 0)) if attrs.get("transA", 0) else left
     right = relay.transpose(right, (1, 0)) if attrs.get("transB", 0) else right
-    total = product(ctx, left, right, "int32")
+    total = numpy_matmul(ctx, left, right, "int32")
     total = total if c is None else relay.add(total, c)
     scale = relay.multiply(scalar_if_single(ctx, a_scale), scalar_if_single(ctx, b_scale))
     scale = relay.multiply(scale, ctx.like(attrs.get("alpha", 1.0), scale))

@@ -30,12 +30,12 @@ from .check import (
     where_of,
 )
 from .declared import declared_rank, declared_shapes
+from .dynamic_dims import named_sizes, sizes_of
 from .external import Folder
 from .functions import function_body, resolved
 from .lists import Lists
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
 from .loops import convert_both_sides, first_choice, of_rank, ranks_of
-from .open_sizes import named_sizes, sizes_of
 from .quantize import MOVES_ELEMENTS, applied_to_integers
 from .rename import save_renamed
 from .sequence_ops import TAKE_SEQUENCES

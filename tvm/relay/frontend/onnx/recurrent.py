@@ -106,14 +106,14 @@ class Recurrent:
             return [relay.transpose(y, (2, 0, 1, 3)), *(relay.transpose(v, (1, 0, 2)) for v in last)]
         return [y, *last]
 
-    def turned(self, x):
+    def reversed_steps(self, x):
         if self.lengths is None:
             return relay.reverse(x, 0)
         return relay.reverse_sequence(x, relay.cast(self.lengths, "int32"), 0, 1)
 
     def direction(self, index: int, backwards: bool) -> list:
         gates = _GATES[self.kind] * self.hidden
-        data = self.turned(self.data) if backwards else self.data
+        data = self.reversed_steps(self.data) if backwards else self.data
         ahead = relay.nn.dense(relay.reshape(self.rounded(data), (-1, self.features)), self.part(self.weight, index))
         bias = self.part(self.bias, index)
         if bias is not None:
@@ -125,7 +125,7 @@ class Recurrent:
         states = [self.state(0, index)] + ([self.state(1, index)] if self.kind == "LSTM" else [])
         unrolled = isinstance(self.steps, int) and 0 < self.steps <= MOST_STEPS
         y, states = (self.unrolled if unrolled else self.looped)(index, ahead, states)
-        return [self.turned(y) if backwards else y, *states]
+        return [self.reversed_steps(y) if backwards else y, *states]
 
     def cell(self, index: int):
         """Return the cell that computes a step of a direction."""

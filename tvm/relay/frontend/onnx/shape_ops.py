@@ -35,7 +35,7 @@ def _new_sizes(sizes: list[int]) -> list[int]:
 @op("Reshape", since=5)
 def reshape(ctx, inputs, attrs):
     zero = bool(attrs.get("allowzero", 0))
-    if ctx.is_late(inputs[1]):
+    if ctx.is_run_time_value(inputs[1]):
         if declared.decides(ctx, inputs[0]):
             return declared.reshaped(ctx, inputs[0], "the shape")
         return run_time.reshaped(ctx, inputs[0], inputs[1], zero)
@@ -59,11 +59,13 @@ def flatten(ctx, inputs, attrs):
     shape = ctx.shape(inputs[0])
     if all(isinstance(d, int) for d in shape):
         return relay.reshape(inputs[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))), True)
-    sides = [ctx.made(relay.prod(part, axis=0)) for part in _halves(run_time.shape_of(ctx, inputs[0]), axis, rank)]
+    sides = [
+        ctx.made(relay.prod(part, axis=0)) for part in _split_vector(run_time.shape_of(ctx, inputs[0]), axis, rank)
+    ]
     return run_time.reshaped(ctx, inputs[0], run_time.joined(ctx, sides), True)
 
 
-def _halves(vector, at: int, count: int) -> list:
+def _split_vector(vector, at: int, count: int) -> list:
     return [relay.strided_slice(vector, [low], [high], [1], [0]) for low, high in ((0, at), (at, count))]
 
 
@@ -168,7 +170,7 @@ def slice_1(ctx, inputs, attrs):
 def slice_(ctx, inputs, attrs):
     data, starts, ends = inputs[:3]
     axes, steps = argument(inputs, 3), argument(inputs, 4)
-    if ctx.is_late(starts, ends, axes, steps):
+    if ctx.is_run_time_value(starts, ends, axes, steps):
         if declared.decides(ctx, data):
             return declared.sliced(ctx, data, starts, axes, steps)
         return run_time.sliced(ctx, data, starts, ends, axes, steps)
@@ -253,9 +255,9 @@ def split_sizes(data, sizes: list[int], axis: int) -> list:
 @op("Expand")
 def expand(ctx, inputs, attrs):
     data, shape = inputs
-    if ctx.is_late(shape) and declared.decides(ctx, data):
+    if ctx.is_run_time_value(shape) and declared.decides(ctx, data):
         return relay.broadcast_to(data, declared.shape_of_output(ctx, "the shape"))
-    if ctx.is_late(shape) or not all(isinstance(d, int) for d in ctx.shape(data)):
+    if ctx.is_run_time_value(shape) or not all(isinstance(d, int) for d in ctx.shape(data)):
         return run_time.expanded(ctx, data, shape)
     return relay.broadcast_to(data, broadcast_dims(ctx.shape(data), tuple(ctx.ints(shape, "the shape"))))
 
@@ -269,7 +271,7 @@ def tile_1(ctx, inputs, attrs):
 
 @op("Tile", since=6)
 def tile(ctx, inputs, attrs):
-    if ctx.is_late(inputs[1]):
+    if ctx.is_run_time_value(inputs[1]):
         if declared.decides(ctx, inputs[0]):
             return relay.tile(inputs[0], declared.repeats(ctx, inputs[0]))
         return run_time.tiled(ctx, inputs[0], inputs[1])
@@ -279,7 +281,7 @@ def tile(ctx, inputs, attrs):
 @op("ConstantOfShape")
 def constant_of_shape(ctx, inputs, attrs):
     value = ctx.tensor(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
-    late = ctx.is_late(inputs[0])
+    late = ctx.is_run_time_value(inputs[0])
     if late and ctx.declared() is None:
         return run_time.filled(ctx, const(value[0], str(value.dtype)), inputs[0])
     dims = list(declared.shape_of_output(ctx, "the shape")) if late else ctx.ints(inputs[0], "the shape")
@@ -292,7 +294,7 @@ def constant_of_shape(ctx, inputs, attrs):
 
 @op("Range")
 def range_(ctx, inputs, attrs):
-    if ctx.is_late(*inputs[:3]):
+    if ctx.is_run_time_value(*inputs[:3]):
         if ctx.declared() is None:
             return run_time.ranged(ctx, *inputs[:3])
         return declared.counted(ctx, inputs[0], inputs[2])
@@ -394,7 +396,7 @@ def center_crop_pad(ctx, inputs, attrs):
     shape = ctx.shape(data)
     axes = [axis_of(a, len(shape)) for a in attrs.get("axes", range(len(shape)))]
     known = all(isinstance(d, int) for d in shape)
-    if not known or ctx.is_late(inputs[1]) and not declared.decides(ctx, data):
+    if not known or ctx.is_run_time_value(inputs[1]) and not declared.decides(ctx, data):
         return _dynamic_center(ctx, data, run_time.vector(ctx, inputs[1]), axes)
     if ctx.value(inputs[1]) is None:
         wanted = [declared.shape_of_output(ctx, "the shape")[a] for a in axes]
@@ -450,7 +452,7 @@ def pad(ctx, inputs, attrs):
         value = ctx.like(0, data)
     elif ctx.rank(value):
         value = relay.reshape(value, ())
-    if ctx.is_late(inputs[1], axes):
+    if ctx.is_run_time_value(inputs[1], axes):
         if declared.decides(ctx, data):
             return declared.padded(ctx, data, inputs[1], axes, value, mode)
         return run_time.padded(ctx, data, inputs[1], axes, value, mode)

@@ -30,7 +30,7 @@ def dft_17(ctx, inputs, attrs):
 @op("DFT", since=20)
 def dft(ctx, inputs, attrs):
     inverse, onesided = bool(attrs.get("inverse", 0)), bool(attrs.get("onesided", 0))
-    if ctx.is_late(argument(inputs, 2), argument(inputs, 1)):
+    if ctx.is_run_time_value(argument(inputs, 2), argument(inputs, 1)):
         axis = run_time.number(-2) if argument(inputs, 2) is None else inputs[2]
         return run_time_signal.dft(ctx, inputs[0], axis, argument(inputs, 1), inverse, onesided)
     axis = ctx.ints(argument(inputs, 2), "the axis")
@@ -49,7 +49,7 @@ def _dft(ctx, inputs, attrs, axis: int):
 @op("STFT")
 def stft(ctx, inputs, attrs):
     signal, window = inputs[0], argument(inputs, 2)
-    if ctx.is_late(inputs[1], argument(inputs, 3)) or not isinstance(ctx.shape(signal)[1], int):
+    if ctx.is_run_time_value(inputs[1], argument(inputs, 3)) or not isinstance(ctx.shape(signal)[1], int):
         signal = relay.expand_dims(signal, 2) if ctx.rank(signal) == 2 else signal
         onesided = bool(attrs.get("onesided", 1))
         return run_time_signal.stft(ctx, ctx.made(signal), inputs[1], window, argument(inputs, 3), onesided)
@@ -69,7 +69,7 @@ def stft(ctx, inputs, attrs):
 
 @op("MelWeightMatrix")
 def mel_weight_matrix(ctx, inputs, attrs):
-    if ctx.is_late(*inputs):
+    if ctx.is_run_time_value(*inputs):
         return run_time_signal.mel_weights(ctx, *inputs, onnx_dtype(attrs.get("output_datatype", 1)))
     bins, length, rate, low, high = (ctx.array(i, "the parameters").reshape(-1)[0] for i in inputs)
     dtype = onnx_dtype(attrs.get("output_datatype", 1))

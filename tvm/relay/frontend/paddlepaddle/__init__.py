@@ -12,7 +12,7 @@ from . import (
     make_ops,
     norm_ops,
     pool_ops,
-    product_ops,
+    matmul_ops,
     quantize_ops,
     recurrent,
     reduce_ops,

@@ -11,7 +11,7 @@ from ... import op as relay
 from ...expr import RelayExpr, const
 from ..common.control import branched, repeated
 from ..common.importer import ClosedScope
-from .elementwise import truth
+from .elementwise import as_bool
 from .program import Block
 from .table import Context, check_steps, op
 
@@ -21,7 +21,7 @@ _MAX_ELEMENTS = 65_536
 
 def _condition(ctx: Context, e: RelayExpr) -> RelayExpr:
     e = relay.reshape(e, ()) if ctx.rank(e) else e
-    return ctx.made(truth(ctx, ctx.made(e)))
+    return ctx.made(as_bool(ctx, ctx.made(e)))
 
 
 def _block(ctx: Context) -> Block:

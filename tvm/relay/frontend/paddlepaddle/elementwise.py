@@ -76,7 +76,7 @@ for _paddle, _name in _TWO.items():
     op(_paddle)(_two(_name))
 
 
-def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
+def as_bool(ctx: Context, e: RelayExpr) -> RelayExpr:
     """Convert numbers to booleans."""
     return e if ctx.dtype(e) == "bool" else relay.not_equal(e, ctx.like(0, e))
 
@@ -84,7 +84,7 @@ def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
 def _logical(name: str):
     def convert(ctx):
         x, y = aligned(ctx, ctx.get("X"), ctx.get("Y"))
-        return getattr(relay, name)(truth(ctx, x), truth(ctx, y))
+        return getattr(relay, name)(as_bool(ctx, x), as_bool(ctx, y))
 
     return convert
 
@@ -95,7 +95,7 @@ for _paddle, _name in _LOGICAL.items():
 
 @unary("logical_not")
 def logical_not(ctx, x):
-    return relay.logical_not(truth(ctx, x))
+    return relay.logical_not(as_bool(ctx, x))
 
 
 @unary("bitwise_not")
@@ -289,7 +289,7 @@ def cast(ctx):
 def cast_to(ctx: Context, x: RelayExpr, dtype: str) -> RelayExpr:
     if ctx.dtype(x) == dtype:
         return x
-    return truth(ctx, x) if dtype == "bool" else relay.cast(x, dtype)
+    return as_bool(ctx, x) if dtype == "bool" else relay.cast(x, dtype)
 
 
 @op("sum")
@@ -374,4 +374,4 @@ def allclose(ctx):
     return relay.all(_close(ctx))
 
 
-__all__ = ["aligned", "away_from_zero", "cast_to", "power", "truth", "unary"]
+__all__ = ["aligned", "away_from_zero", "cast_to", "power", "as_bool", "unary"]

@@ -55,7 +55,7 @@ def _resized(ctx: Context, mode: str, n: int) -> RelayExpr:
         raise TVMError(f"data of {ctx.rank(x)} dimensions is not supported; expected {n + 2}")
     rule, (sizes, scales) = _rule(ctx, mode), _requested_sizes(ctx, n)
     have = [ctx.shape(x)[a] for a in axes]
-    if ctx.is_late(sizes, scales) or not all(isinstance(d, int) for d in have):
+    if ctx.is_run_time_value(sizes, scales) or not all(isinstance(d, int) for d in have):
         return _resize_dynamic(ctx, x, axes, rule, sizes, scales)
     if sizes is not None:
         wanted = ctx.ints(sizes, "the sizes") or []

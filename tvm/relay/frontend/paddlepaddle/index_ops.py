@@ -212,7 +212,7 @@ def argsort(ctx):
 def top_k(ctx):
     x, given = ctx.get("X"), ctx.maybe("K")
     axis, ascending = ctx.axis("axis", x), not ctx.attr("largest", True)
-    if given is not None and ctx.is_late(given):
+    if given is not None and ctx.is_run_time_value(given):
         values, places = run_time.largest(ctx, x, given, axis, ascending)
         return {"Out": values, "Indices": places}
     k, size = ctx.number("k", "K", 1), ctx.shape(x)[axis]

@@ -17,7 +17,7 @@ from .tensors import numpy_dtype
 
 
 def _filled(ctx: Context, value: RelayExpr, shape: RelayExpr) -> RelayExpr:
-    if ctx.is_late(shape):
+    if ctx.is_run_time_value(shape):
         return run_time.filled(ctx, value, shape)
     sizes = ctx.ints(shape, "the shape") or []
     check_count("a filled tensor", sizes)
@@ -90,7 +90,7 @@ def is_empty(ctx):
 @op("range", "range_v2")
 def range_(ctx):
     ends = [ctx.get(n) for n in ("Start", "End", "Step")]
-    if ctx.is_late(*ends):
+    if ctx.is_run_time_value(*ends):
         return run_time.ranged(ctx, *ends)
     start, stop, step = (ctx.array(e, "the range").reshape(-1) for e in ends)
     if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:

@@ -6,7 +6,7 @@ import math
 
 from ... import op as relay
 from ...expr import RelayExpr
-from .elementwise import cast_to, truth, unary
+from .elementwise import as_bool, cast_to, unary
 from .table import Context, axis_of, op
 
 
@@ -42,7 +42,7 @@ for _name in _FORMS:
 def _logical(form):
     def convert(ctx, x):
         axes = _axes(ctx, x)
-        return form(truth(ctx, x), axis=axes, keepdims=bool(ctx.attr("keep_dim", False))) if axes else truth(ctx, x)
+        return form(as_bool(ctx, x), axis=axes, keepdims=bool(ctx.attr("keep_dim", False))) if axes else as_bool(ctx, x)
 
     return convert
 

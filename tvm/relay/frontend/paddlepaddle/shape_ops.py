@@ -163,7 +163,7 @@ def split(ctx):
         if not isinstance(size, int) or many < 1 or size % many:
             raise TVMError(f"{size} elements cannot be split into {many} equal parts")
         return {"Out": list(relay.split(x, many, axis)) if many > 1 else [x]}
-    if ctx.is_late(sizes):
+    if ctx.is_run_time_value(sizes):
         return {"Out": run_time.split(ctx, x, sizes, axis, outs)}
     parts = ctx.ints(sizes, "the sizes") or []
     if parts.count(-1) == 1:
@@ -215,7 +215,7 @@ def _tiled(ctx: Context, x: RelayExpr, times: RelayExpr) -> RelayExpr:
     x = ctx.made(relay.expand_dims(x, 0, count - rank)) if count > rank else x
     if count < rank:
         times = run_time.joined(ctx, [run_time.number([1] * (rank - count)), times])
-    if ctx.is_late(times) or not is_known(ctx, x):
+    if ctx.is_run_time_value(times) or not is_known(ctx, x):
         return run_time.tiled(ctx, x, times)
     repeats = ctx.ints(times, "the repetitions") or []
     if any(r < 0 for r in repeats):

@@ -58,7 +58,7 @@ def sliced(ctx: Context) -> RelayExpr:
     names = ["Starts", "Ends"] + (["Strides"] if ctx.operator.type == "strided_slice" else [])
     rows = [_bounds(ctx, n, len(axes)) for n in names]
     rows += [run_time.number([1] * len(axes))] if len(rows) == 2 else []
-    if not ctx.is_late(*rows):
+    if not ctx.is_run_time_value(*rows):
         return _cut(ctx, x, axes, [ctx.ints(r, "the slice") or [] for r in rows])
     out = run_time.sliced(ctx, x, rows[0], rows[1], run_time.number(axes), rows[2])
     # Axes in decrease_axis are removed, so their dimension is 1.
@@ -143,7 +143,7 @@ def pad3d(ctx):
     """Pad the spatial axes. The amounts start with those of the last axis."""
     x, amounts = ctx.get("X"), ctx.vector("paddings", "Paddings")
     n = ctx.length(amounts, "the paddings") // 2
-    if not ctx.is_late(amounts):
+    if not ctx.is_run_time_value(amounts):
         a = ctx.ints(amounts, "the paddings") or []
         return _spatial(ctx, x, list(zip(a[::2], a[1::2]))[::-1], ctx.attr("value", 0.0))
     if channels_last(ctx) or ctx.attr("mode", "constant") not in _MODES:

@@ -105,7 +105,7 @@ op("argmax")(_place("argmax"))
 op("argmin")(_place("argmin"))
 
 
-def _truths(name: str):
+def _any_or_all(name: str):
     def convert(ctx, self, dim=None, keepdim=False):
         if isinstance(self, (list, tuple)):
             return (any if name == "any" else all)(self)
@@ -114,8 +114,8 @@ def _truths(name: str):
     return convert
 
 
-op("any")(_truths("any"))
-op("all")(_truths("all"))
+op("any")(_any_or_all("any"))
+op("all")(_any_or_all("all"))
 
 
 @op("count_nonzero")

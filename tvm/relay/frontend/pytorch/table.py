@@ -260,7 +260,7 @@ class Context(NodeContext):
         if isinstance(value, RelayExpr):
             value = self.number(value)
         if isinstance(value, Number):
-            raise self.late(what, [value.expr])
+            raise self.not_constant(what, [value.expr])
         return value
 
     def known_int(self, value, what: str) -> int:

@@ -18,9 +18,9 @@ from ...expr import Constant, RelayExpr, Tuple
 from ..common.importer import UnknownInput
 from ..common.incremental import tensor_type
 from .control import branch, checked, loop
+from .dynamic_inputs import KeptState, import_open, inputs_of, state_info
 from .exported import FxReader, decomposition_of
 from .importer import MOST_NODES, Site, TorchImporter, in_words
-from .open_inputs import KeptState, import_open, inputs_of, state_info
 from .quantized import Packed
 from .script_inputs import input_parts, input_type
 from .table import Context, Number, Parameter

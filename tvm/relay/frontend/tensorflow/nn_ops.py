@@ -10,7 +10,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr
 from ..common import tensorflow_ops as alike
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .table import CONVERTERS, Context, op
 
 
@@ -36,7 +36,7 @@ def batch_matmul(ctx, inputs, attrs):
     a, b = (_swapped(ctx, x) if attrs.get(f"adj_{k}", False) else x for x, k in zip(inputs, "xy"))
     if "Tout" in attrs and attrs["Tout"] != ctx.dtype(a):
         raise TVMError(f"a matmul of {ctx.dtype(a)} with {attrs['Tout']} output is not supported")
-    return product(ctx, a, b)
+    return numpy_matmul(ctx, a, b)
 
 
 @op("Einsum")
@@ -79,9 +79,11 @@ def _as_product(ctx: Context, inputs: list, equation: str) -> RelayExpr | None:
         return ctx.made(relay.reshape(x, [group(g) for g in groups]))
 
     if not stack:
-        made = product(ctx, shaped(inputs[0], a, rows, summed), shaped(inputs[1], b, summed, columns))
+        made = numpy_matmul(ctx, shaped(inputs[0], a, rows, summed), shaped(inputs[1], b, summed, columns))
     else:
-        made = product(ctx, shaped(inputs[0], a, stack, rows, summed), shaped(inputs[1], b, stack, summed, columns))
+        made = numpy_matmul(
+            ctx, shaped(inputs[0], a, stack, rows, summed), shaped(inputs[1], b, stack, summed, columns)
+        )
     letters = [*stack, *rows, *columns]
     made = relay.reshape(made, [known[c] for c in letters]) if letters else relay.reshape(made, ())
     order = [letters.index(c) for c in out]

@@ -77,7 +77,7 @@ def running(ctx, inputs, attrs):
 @op("TopKV2", "TopK")
 def topk(ctx, inputs, attrs):
     kind = ctx.kind(attrs, "index_type", "int32")
-    if ctx.node.op == "TopKV2" and ctx.is_late(inputs[1]):
+    if ctx.node.op == "TopKV2" and ctx.is_run_time_value(inputs[1]):
         values, places = run_time.largest(ctx, inputs[0], inputs[1], ctx.rank(inputs[0]) - 1, False)
         return [values, relay.cast(places, kind)]
     k = attrs.get("k", 0) if ctx.node.op == "TopK" else ctx.single(inputs[1], "k")

@@ -50,7 +50,7 @@ def expand_dims(ctx, inputs, attrs):
 
 @op("Tile")
 def tile(ctx, inputs, attrs):
-    if ctx.is_late(inputs[1]) or any(not isinstance(d, int) for d in ctx.shape(inputs[0])):
+    if ctx.is_run_time_value(inputs[1]) or any(not isinstance(d, int) for d in ctx.shape(inputs[0])):
         return run_time.tiled(ctx, inputs[0], inputs[1])
     reps = ctx.ints(inputs[1], "the repetitions")
     if len(reps) != ctx.rank(inputs[0]) or any(r < 0 for r in reps):
@@ -60,14 +60,14 @@ def tile(ctx, inputs, attrs):
 
 @op("BroadcastTo")
 def broadcast_to(ctx, inputs, attrs):
-    if ctx.is_late(inputs[1]) or any(not isinstance(d, int) for d in ctx.shape(inputs[0])):
+    if ctx.is_run_time_value(inputs[1]) or any(not isinstance(d, int) for d in ctx.shape(inputs[0])):
         return run_time.expanded(ctx, *inputs[:2])
     return relay.broadcast_to(inputs[0], ctx.ints(inputs[1], "the shape"))
 
 
 @op("BroadcastArgs")
 def broadcast_args(ctx, inputs, attrs):
-    if not ctx.is_late(*inputs[:2]):
+    if not ctx.is_run_time_value(*inputs[:2]):
         shapes = [tuple(ctx.ints(x, "the shapes")) for x in inputs[:2]]
         return Constant(np.array(np.broadcast_shapes(*shapes), ctx.dtype(inputs[0])))
     counts = [ctx.length(x, "the shape") for x in inputs[:2]]
@@ -115,7 +115,7 @@ def rank(ctx, inputs, attrs):
 @op("Slice")
 def slice_(ctx, inputs, attrs):
     data, shape = inputs[0], ctx.shape(inputs[0])
-    if ctx.is_late(*inputs[1:3]):
+    if ctx.is_run_time_value(*inputs[1:3]):
         begin, count = (run_time.vector(ctx, v) for v in inputs[1:3])
         end = relay.where(relay.less(count, run_time.number(0)), run_time.number(run_time.FAR), relay.add(begin, count))
         known = [n if isinstance(n, int) and n >= 0 else None for n in ctx.numbers(inputs[2])]
@@ -138,7 +138,7 @@ def _cut(data, begin, end, strides, axes):
 @op("StridedSlice")
 def strided_slice(ctx, inputs, attrs):
     data = inputs[0]
-    if ctx.is_late(*inputs[1:4]):
+    if ctx.is_run_time_value(*inputs[1:4]):
         return _dynamic_slice(ctx, inputs, attrs)
     rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
     if len({len(r) for r in rows}) != 1:
@@ -342,7 +342,7 @@ def unpack(ctx, inputs, attrs):
 def pad(ctx, inputs, attrs):
     data = inputs[0]
     value = ctx.like(0, data) if len(inputs) < 3 else relay.reshape(inputs[2], ())
-    if ctx.is_late(inputs[1]):
+    if ctx.is_run_time_value(inputs[1]):
         amounts = ctx.made(relay.reshape(relay.transpose(inputs[1], (1, 0)), (-1,)))
         return run_time.padded(ctx, data, amounts, None, value, "constant")
     width = alike.pad_width(ctx, inputs)
@@ -417,7 +417,7 @@ def batch_to_space(ctx, inputs, attrs):
 @op("Fill")
 def fill(ctx, inputs, attrs):
     value = relay.reshape(inputs[1], ()) if ctx.rank(inputs[1]) else inputs[1]
-    if ctx.is_late(inputs[0]):
+    if ctx.is_run_time_value(inputs[0]):
         return run_time.filled(ctx, ctx.made(value), inputs[0])
     shape = ctx.ints(inputs[0], "the shape")
     check_count("a filled tensor", shape)
@@ -431,7 +431,7 @@ def filled_like(ctx, inputs, attrs):
 
 @op("Range")
 def range_(ctx, inputs, attrs):
-    if ctx.is_late(*inputs[:3]):
+    if ctx.is_run_time_value(*inputs[:3]):
         return run_time.ranged(ctx, *inputs[:3])
     return alike.known_range(ctx, inputs)
 

@@ -78,8 +78,8 @@ op("SPARSE_TO_DENSE")(alike.sparse_to_dense)
 def where(ctx, inputs, options):
     """Return the coordinates of non-zero elements; their number is known at run time."""
     x = inputs[0]
-    truth = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
-    return relay.cast(relay.argwhere(truth), "int64")
+    mask = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
+    return relay.cast(relay.argwhere(mask), "int64")
 
 
 @moving("MATRIX_DIAG")

@@ -61,7 +61,7 @@ def densify(ctx, inputs, options):
 
 @moving("TILE")
 def tile(ctx, inputs, options):
-    if ctx.is_late(inputs[1]):
+    if ctx.is_run_time_value(inputs[1]):
         return relay.tile(inputs[0], relay.cast(inputs[1], "int64"))
     reps = ctx.ints(inputs[1], "the repetitions")
     if len(reps) != ctx.rank(inputs[0]) or any(r < 0 for r in reps):
@@ -104,7 +104,7 @@ quantized("RANK")(rank)
 
 @moving("SLICE")
 def slice_(ctx, inputs, options):
-    if ctx.is_late(*inputs[1:3]):
+    if ctx.is_run_time_value(*inputs[1:3]):
         return run_time_slice(ctx, *inputs[:3])
     shape = ctx.known_shape(inputs[0])
     begin, size = ctx.ints(inputs[1], "the begin"), ctx.ints(inputs[2], "the size")
@@ -118,7 +118,7 @@ def slice_(ctx, inputs, options):
 
 @moving("STRIDED_SLICE")
 def strided_slice(ctx, inputs, options):
-    if ctx.is_late(*inputs[1:3]):
+    if ctx.is_run_time_value(*inputs[1:3]):
         return run_time_strided_slice(ctx, inputs, options)
     rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
     if len({len(r) for r in rows}) != 1:
@@ -365,6 +365,6 @@ def zeros_like(ctx, inputs, options):
 
 @op("RANGE")
 def range_(ctx, inputs, options):
-    if ctx.is_late(*inputs[:3]):
+    if ctx.is_run_time_value(*inputs[:3]):
         return relay.arange(*(relay.reshape(x, ()) for x in inputs[:3]), dtype=ctx.dtype(inputs[0]))
     return alike.known_range(ctx, inputs)

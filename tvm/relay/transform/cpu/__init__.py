@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....target import Target
 from ..backend_passes import GraphPasses
 from ..simplify_expr import Table
-from . import bfloat16, integer_products
-from .integer_products import ReadBytes
+from . import bfloat16, integer_matmuls
+from .integer_matmuls import ReadBytes
 from .pack_dense import PackDense
 from .scale_weights import ScaleWeights
 from .winograd import WinogradConv2D
@@ -21,7 +21,7 @@ def _joined(*tables: Table) -> Table:
 
 def graph_passes(target: Target) -> GraphPasses:
     return GraphPasses(
-        simplify=_joined(integer_products.rules(target), bfloat16.rules(target)),
+        simplify=_joined(integer_matmuls.rules(target), bfloat16.rules(target)),
         layout=(PackDense(target), ReadBytes(target)),
         algorithm=(WinogradConv2D(target), ScaleWeights()),
         searched=winograd_in_tiles(target),

@@ -27,7 +27,7 @@ from ..function_pass import (
     function_pass,
     is_call,
     is_contraction,
-    is_mover,
+    only_changes_layout,
     rewrite_typed,
     type_of,
     use_counts,
@@ -192,7 +192,7 @@ class Operands:
 def _layout_changing_calls(e: RelayExpr) -> list[Call]:
     """Return an expression as a list of layout-changing ops: itself or an equivalent. The list is empty for other
     expressions."""
-    if is_mover(e):
+    if only_changes_layout(e):
         return [e]
     if isinstance(e, TupleGetItem) and is_call(e.tuple_value, "split"):
         return _split_as_slice(e.tuple_value, e.index)

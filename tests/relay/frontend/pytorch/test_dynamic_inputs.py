@@ -17,7 +17,7 @@ from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
 from tvm.relay.frontend.common.importer import UnknownInput
 from tvm.relay.frontend.pytorch import torchscript
-from tvm.relay.frontend.pytorch.open_inputs import UnknownShapes
+from tvm.relay.frontend.pytorch.dynamic_inputs import UnknownShapes
 
 CONV = (nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
 
@@ -155,7 +155,7 @@ def test_some_shapes_may_be_given():
     assert found == {"x": "Tensor[(?, 4), float32]", "y": "Tensor[(4, 5), float32]"}
     with pytest.raises(UnknownInput, match="the model has 2 inputs"):
         relay.frontend.from_pytorch(product, {"z": (4, 5)})
-    with pytest.raises(TypeError, match="a list of .name, shape., or a dictionary"):
+    with pytest.raises(TypeError, match="must be a list of .name, shape. or a dictionary"):
         relay.frontend.from_pytorch(product, "x")
 
 

@@ -7,7 +7,7 @@ import math
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .make_ops import diagonal, on_diagonal
 from .reduce_ops import vector
 from .table import Context, axis_of, op
@@ -53,7 +53,7 @@ def _contract_axis(ctx: Context, a: RelayExpr, b: RelayExpr, left: int, right: i
     b = relay.transpose(b, [right, *(i for i in range(len(y)) if i != right)])
     a = relay.reshape(a, (math.prod(rows), x[left]), True)
     b = relay.reshape(b, (x[left], math.prod(columns)), True)
-    return relay.reshape(product(ctx, ctx.made(a), ctx.made(b)), (*rows, *columns), True)
+    return relay.reshape(numpy_matmul(ctx, ctx.made(a), ctx.made(b)), (*rows, *columns), True)
 
 
 @op("_np_dot")
@@ -72,12 +72,12 @@ def batch_dot(ctx, inputs, attrs):
             "batch_dot needs operands of at least 3 dimensions with equal batch dimensions, got shapes "
             f"{ctx.shape(a)} and {ctx.shape(b)}"
         )
-    return product(ctx, _transpose_last(ctx, a, attrs.transpose_a), _transpose_last(ctx, b, attrs.transpose_b))
+    return numpy_matmul(ctx, _transpose_last(ctx, a, attrs.transpose_a), _transpose_last(ctx, b, attrs.transpose_b))
 
 
 @op("_npi_matmul")
 def matmul(ctx, inputs, attrs):
-    return product(ctx, *inputs)
+    return numpy_matmul(ctx, *inputs)
 
 
 @op("_npi_tensordot", "a_axes_summed:dims b_axes_summed:dims")
@@ -152,7 +152,7 @@ def _times(ctx: Context, factor: float, x: RelayExpr) -> RelayExpr:
 def gemm2(ctx, inputs, attrs):
     _check_axis(attrs)
     a, b = _transpose_last(ctx, inputs[0], attrs.transpose_a), _transpose_last(ctx, inputs[1], attrs.transpose_b)
-    return _times(ctx, attrs.alpha, product(ctx, a, b))
+    return _times(ctx, attrs.alpha, numpy_matmul(ctx, a, b))
 
 
 @op("_linalg_gemm", _TRANSPOSED + " alpha:float=1 beta:float=1 axis:int=-2")
@@ -163,8 +163,10 @@ def gemm(ctx, inputs, attrs):
 @op("_linalg_syrk", "transpose:bool=False alpha:float=1")
 def syrk(ctx, inputs, attrs):
     a = inputs[0]
-    turned = _transpose_last(ctx, a, True)
-    return _times(ctx, attrs.alpha, product(ctx, turned, a) if attrs.transpose else product(ctx, a, turned))
+    transposed = _transpose_last(ctx, a, True)
+    return _times(
+        ctx, attrs.alpha, numpy_matmul(ctx, transposed, a) if attrs.transpose else numpy_matmul(ctx, a, transposed)
+    )
 
 
 @op("_linalg_trmm", "transpose:bool=False rightside:bool=False lower:bool=True alpha:float=1")
@@ -173,7 +175,7 @@ def trmm(ctx, inputs, attrs):
     a, b = inputs
 
     a = _transpose_last(ctx, ctx.made(relay.trilu(a, const(0, "int32"), upper=not attrs.lower)), attrs.transpose)
-    return _times(ctx, attrs.alpha, product(ctx, b, a) if attrs.rightside else product(ctx, a, b))
+    return _times(ctx, attrs.alpha, numpy_matmul(ctx, b, a) if attrs.rightside else numpy_matmul(ctx, a, b))
 
 
 @op("_linalg_extractdiag", "offset:int=0")
@@ -210,11 +212,11 @@ def _heads(ctx: Context, x: RelayExpr, heads: int, parts: int) -> list[RelayExpr
 
 def _scores(ctx: Context, queries: RelayExpr, keys: RelayExpr) -> RelayExpr:
     scale = ctx.like(1 / math.sqrt(ctx.known_size(queries, 2)), queries)
-    return product(ctx, ctx.made(relay.multiply(queries, scale)), _transpose_last(ctx, keys, True))
+    return numpy_matmul(ctx, ctx.made(relay.multiply(queries, scale)), _transpose_last(ctx, keys, True))
 
 
 def _attended(ctx: Context, attention: RelayExpr, values: RelayExpr, heads: int) -> RelayExpr:
-    out = ctx.made(product(ctx, attention, values))
+    out = ctx.made(numpy_matmul(ctx, attention, values))
     stacks, steps, size = ctx.known_shape(out)
     return relay.reshape(relay.transpose(out, (1, 0, 2)), (steps, stacks // heads, heads * size))
 

@@ -11,15 +11,15 @@ from ...size_values import plain, same_size
 from . import run_time
 
 
-def product(ctx, a, b, out_dtype: str = ""):
+def numpy_matmul(ctx, a, b, out_dtype: str = ""):
     """Return NumPy's matmul of two tensors; float16 is accumulated in float32."""
     if ctx.dtype(a) == "float16" and not out_dtype:
-        return relay.cast(product(ctx, a, b, "float32"), "float16")
+        return relay.cast(numpy_matmul(ctx, a, b, "float32"), "float16")
     x, y = ctx.shape(a), ctx.shape(b)
     if not x or not y:
         raise TVMError("matmul operands must have at least 1 dimension, got a scalar")
     if len(x) == 1 or len(y) == 1:
-        out = product(
+        out = numpy_matmul(
             ctx, relay.expand_dims(a, 0) if len(x) == 1 else a, relay.expand_dims(b, 1) if len(y) == 1 else b, out_dtype
         )
         last = len(ctx.shape(out)) - 1
@@ -77,4 +77,4 @@ def _broadcast_batches(ctx, a, b) -> list:
     return out
 
 
-__all__ = ["product"]
+__all__ = ["numpy_matmul"]

@@ -15,7 +15,7 @@ from tvm.relay import qnn
 from tvm.relay.infer import infer_type
 from tvm.relay.op.nn.byte_operand import byte_operand
 from tvm.relay.op.nn.packed import contrib_depthwise_conv2d_nchwc_int8
-from tvm.relay.transform.cpu.integer_products import MAX_TERMS, rules
+from tvm.relay.transform.cpu.integer_matmuls import MAX_TERMS, rules
 
 WITH = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+dotprod"
 WITHOUT = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"

@@ -6,7 +6,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr
 from ..common import run_time
-from ..common.product import product
+from ..common.matmul import numpy_matmul
 from .activations import named
 from .shape_ops import is_known, matrix
 from .table import Context, op
@@ -26,7 +26,7 @@ def matmul_v2(ctx):
     x, y = _transpose_last(ctx, x, ctx.attr("trans_x", False)), _transpose_last(ctx, y, ctx.attr("trans_y", False))
     ctx.refuse(fused_reshape_X=[], fused_reshape_Y=[], fused_reshape_Out=[], fused_transpose_X=[],
                fused_transpose_Y=[], fused_transpose_Out=[])  # fmt: skip
-    return product(ctx, x, y)
+    return numpy_matmul(ctx, x, y)
 
 
 @op("matmul")
@@ -36,19 +36,19 @@ def matmul(ctx):
         _transpose_last(ctx, x, ctx.attr("transpose_X", False)),
         _transpose_last(ctx, y, ctx.attr("transpose_Y", False)),
     )
-    out, alpha = ctx.made(product(ctx, x, y)), ctx.attr("alpha", 1.0)
+    out, alpha = ctx.made(numpy_matmul(ctx, x, y)), ctx.attr("alpha", 1.0)
     out = relay.reshape(out, (1,)) if not ctx.rank(out) else out
     return out if alpha == 1.0 else relay.multiply(out, ctx.like(alpha, x))
 
 
 @op("bmm")
 def bmm(ctx):
-    return product(ctx, ctx.get("X"), ctx.get("Y"))
+    return numpy_matmul(ctx, ctx.get("X"), ctx.get("Y"))
 
 
 @op("mv")
 def mv(ctx):
-    return product(ctx, ctx.get("X"), ctx.get("Vec"))
+    return numpy_matmul(ctx, ctx.get("X"), ctx.get("Vec"))
 
 
 @op("dot")
@@ -60,7 +60,7 @@ def dot(ctx):
 @op("addmm")
 def addmm(ctx):
     x = ctx.get("X")
-    out = relay.multiply(product(ctx, x, ctx.get("Y")), ctx.like(ctx.attr("Alpha", 1.0), x))
+    out = relay.multiply(numpy_matmul(ctx, x, ctx.get("Y")), ctx.like(ctx.attr("Alpha", 1.0), x))
     return relay.add(relay.multiply(ctx.get("Input"), ctx.like(ctx.attr("Beta", 1.0), x)), out)
 
 
@@ -72,7 +72,7 @@ def _flat_matmul(ctx: Context, x: RelayExpr, y: RelayExpr, cut: int, y_cut: int)
         )
     columns = ctx.known_shape(y)[y_cut:]
     rows, right = ctx.made(matrix(ctx, x, cut)), ctx.made(matrix(ctx, y, y_cut))
-    out = ctx.made(product(ctx, rows, right))
+    out = ctx.made(numpy_matmul(ctx, rows, right))
     if cut == 1 and len(columns) == 1:
         return out
     if is_known(ctx, x):
