@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...dtype import info as dtype_info
 from ...error import TVMError
 from ...runtime.params import param_names
-from . import mlf_package, vm_package
+from . import vm_package
 from .arguments import add_command, add_verbose, register_parser
 from .errors import TVMCException
 from .model import TVMCPackage
@@ -88,6 +88,8 @@ def facts_of(package: TVMCPackage) -> PackageFacts:
 def kernels_of(package: TVMCPackage) -> Counter[str]:
     """Return the kernels of a package, with the number of their calls."""
     if package.type == "mlf":
+        from . import mlf_package
+
         return mlf_package.kernels_of(package)
     return (vm_package.facts_of(package) if package.is_vm else facts_of(package)).kernels
 
@@ -136,6 +138,8 @@ def _rows_of_machine(package: TVMCPackage) -> list[tuple[str, Any]]:
 
 
 def _rows_of_mlf(package: TVMCPackage) -> list[tuple[str, Any]]:
+    from . import mlf_package
+
     facts = mlf_package.facts_of(package)
     return [
         *(("input", Tensor(*tensor)) for tensor in facts.inputs),
