@@ -57,7 +57,8 @@ class Machine(NamedTuple):
 MACHINES: Mapping[str, Machine] = {
     "h200": Machine(gpu=90),
     "turing": Machine(gpu=75),
-    "zen3": Machine(cpu="znver3,cores=64,l1=32K,l2=512K,l3=32M", threads=16),
+    # Without the features that only AMD's CPUs have, so that compiled code runs on other x86 CPUs too.
+    "zen3": Machine(cpu="znver3,-sse4a,cores=64,l1=32K,l2=512K,l3=32M", threads=16),
     "sapphire-rapids": Machine(cpu="sapphirerapids,cores=16,l1=48K,l2=2M,l3=105M", threads=16),
     "one-core": Machine(cpu="x86-64-v3,cores=1,l1=32K,l2=256K,l3=2M", threads=1),
     "confined": Machine(is_confined=True),
