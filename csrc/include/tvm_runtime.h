@@ -219,6 +219,8 @@ TVM_DLL int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor **out);
 TVM_DLL int TVMArrayFromDLPackVersioned(DLManagedTensorVersioned *from, TVMArrayHandle *out);
 TVM_DLL int TVMArrayToDLPackVersioned(TVMArrayHandle from, DLManagedTensorVersioned **out);
 TVM_DLL int TVMTensorByteSize(const DLTensor *tensor, size_t *out);
+/* Returns the address of the first element. Arguments of functions may have an offset. */
+static inline void *TVMTensorData(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
 
 /* ---- devices ---- */
 TVM_DLL int TVMDeviceExists(DLDevice device);

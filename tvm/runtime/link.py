@@ -13,13 +13,16 @@ from collections.abc import Sequence
 
 from ..error import TVMError
 from . import host_cpu
+from ._lib import include_path
 
 # C compilers first: the sources of the C back end are C, not C++.
 _CANDIDATES = ("gcc", "clang", "cc", "g++", "clang++", "c++")
 
 
-# For C sources: -fno-math-errno compiles a square root to an instruction without a call that sets errno.
-SOURCE_FLAGS = ("-fno-math-errno",)
+def source_flags() -> list[str]:
+    """Return the options for C sources: without errno, a square root is one instruction; and ``tvm_runtime.h``, which
+    code of other code generators includes."""
+    return ["-fno-math-errno", "-I", include_path()]
 
 
 _ZIG = [sys.executable, "-m", "ziglang", "cc"]
@@ -104,7 +107,7 @@ def create_shared(
 ) -> None:
     """Link ``objects`` (object files, C sources, archives) into the shared library ``output``."""
     files = [objects] if isinstance(objects, str) else list(objects)
-    flags = ["-shared", "-fPIC", "-O2", *(SOURCE_FLAGS if any(f.endswith(".c") for f in files) else ())]
+    flags = ["-shared", "-fPIC", "-O2", *(source_flags() if any(f.endswith(".c") for f in files) else ())]
     if sys.platform == "linux":
         # -Bsymbolic: a function of the library that has the name of a C library function is called within the library.
         # No build id: it is a hash of the whole file, weights included, and takes several times as long as linking.
@@ -125,6 +128,6 @@ def combine_objects(
             made.append(source)
             continue
         made.append(source + ".o")
-        flags = ["-fPIC", "-O2", *SOURCE_FLAGS, "-c"]
+        flags = ["-fPIC", "-O2", *source_flags(), "-c"]
         run_compiler([*compiler, *flags, "-o", made[-1], source, *(options or ())], f"compiling {source}")
     run_compiler([*compiler, "-r", "-nostdlib", "-o", output, *made], f"combining {output}")

@@ -74,6 +74,10 @@ class CodeInfo(NamedTuple):
     needs: Callable[[], Mapping[str, Any]] | None = None
 
 
+# Type key -> a function that returns the CodeInfo of a module of this type that C code created.
+WRAPPERS: dict[str, Callable[[Module], CodeInfo]] = {}
+
+
 class Module:
     """A module of the runtime.
 
@@ -491,6 +495,8 @@ def _wrap(handle: int) -> Module:
     data = _lib.device_module_bytes(handle)
     if data is not None:
         module._info = CodeInfo(source=partial(_device_source, data), to_bytes=lambda: data)
+    elif (described := WRAPPERS.get(module.type_key)) is not None:
+        module._info = described(module)
     return module
 
 

@@ -16,6 +16,7 @@ from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ...target import Target
 from .executor_factory import GraphExecutorFactoryModule
+from .external.partitions import Partitions
 from .function_info import function_metadata
 from .graph_json import graph_json
 from .options import Executor, Runtime
@@ -38,10 +39,11 @@ class CompiledModel:
     progress: Callable[[str, int, int], None]
     workspace_pools: Any = None
     constant_pools: Any = None
+    partitions: Partitions = field(default_factory=Partitions)
 
     @cached_property
     def library(self) -> Any:
-        return self.compile_kernels()
+        return self.partitions.into(self.compile_kernels())
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
 from ....tir.transform.statement import StmtRewriter
 from ..program import Program
-from ..te_compiler import Kernel
+from ..te_compiler import ExternalKernel, Kernel
 from ..writers import CompiledModel
 from .kernels import RawKernel, StackLimits, raw_kernel
 from .main_function import MainFunction, kernels_in_place, local_main_symbol, main_function, main_symbol
@@ -63,7 +63,7 @@ def compile_for_runtime(model: CompiledModel, target: Target) -> Compiled:
         made.append((main, planned))
         yield pipeline.split_host_device(IRModule({main_symbol(mod_name): planned.function}), host, host, ctx)[0]
 
-    library = build_for_host(functions(), host)
+    library = model.partitions.into(build_for_host(functions(), host))
     return Compiled(library, *made[0], _lowered(mod_name, kernels, made[0][1]))
 
 
@@ -71,6 +71,7 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     """Compile a program to one file of plain C with static kernels, constants and the main function. With
     ``is_public`` the main function is not static."""
     ctx, mod_name = PassContext.current(), model.name
+    _refuse_partitions(model)
     kernels = plain_kernels(model.program, _with_progress(model))
     main = main_function(model.program, mod_name, kernels, link_constants=True)
     planned = plan_main(main.function, model.executor, pools_of(model))
@@ -89,6 +90,7 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
     """Compile a program to machine code that does not call the runtime. The constants are parameters of the main
     function."""
     ctx = PassContext.current()
+    _refuse_partitions(model)
     kernels: dict[str, RawKernel] = {}
     made: list[tuple[MainFunction, Planned]] = []
 
@@ -106,6 +108,16 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
     library = build_for_host(functions(), model.host)
     _refuse_runtime_calls(library)
     return Compiled(library, *made[0], _lowered(model.name, kernels, made[0][1]))
+
+
+def _refuse_partitions(model: CompiledModel) -> None:
+    """Raise an error if the model calls packed functions of a code generator: they need the runtime."""
+    for node in model.program.nodes:
+        if isinstance(node.kernel, ExternalKernel):
+            raise TVMError(
+                f"runtime crt does not support partition {node.kernel.name}: the code of '{node.kernel.compiler}' is a "
+                "packed function; use runtime cpp, or a code generator with RelayToTIR"
+            )
 
 
 def _refuse_runtime_calls(library: Any) -> None:

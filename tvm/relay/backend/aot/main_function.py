@@ -23,6 +23,7 @@ from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
 from ....tir.stmt import Allocate, AllocateConst, Evaluate, IfThenElse, Stmt, no_op, seq
 from ..program import Kind, Program, Ref
+from ..te_compiler import ExternalKernel
 from .kernels import RawKernel
 
 
@@ -202,7 +203,12 @@ class _Builder:
                 continue
             assert node.kernel is not None
             given = [self._entry(ref) for ref in node.inputs] + list(range(self.first[number], self.first[number + 1]))
-            calls.append(self._call(self.kernels[node.kernel.name], [self._address(e) for e in given]))
+            args = [self._address(e) for e in given]
+            if isinstance(node.kernel, ExternalKernel):
+                types = [self.program.nodes[n].types[i] for n, i in node.inputs] + node.types
+                calls.append(_packed_call(node.kernel.name, args, types))
+            else:
+                calls.append(self._call(self.kernels[node.kernel.name], args))
         return calls
 
     def _call(self, kernel: RawKernel, args: list[PrimExpr]) -> Stmt:
@@ -221,6 +227,19 @@ class _Builder:
     def _copy(self, to: Var, e: int, nbytes: int) -> Stmt:
         args = (StringImm("memcpy"), to, self._address(e), const(nbytes, "uint64"))
         return Evaluate(Call("handle", Op.get("tir.call_extern"), args))
+
+
+def _packed_call(symbol: str, args: list[PrimExpr], types: list[TensorType]) -> Stmt:
+    """Return the call of a packed function, which the runtime finds by name, with arrays over the data."""
+
+    def array(data: PrimExpr, t: TensorType) -> PrimExpr:
+        shape = Call("handle", Op.get("tir.tvm_stack_make_shape"), tuple(const(int(d), "int64") for d in t.shape))
+        strides, rank, start = const(0, "uint64"), const(len(t.shape), "uint32"), const(0, "int64")
+        parts = (data, shape, strides, rank, const(0, t.dtype), start)
+        return Call("handle", Op.get("tir.tvm_stack_make_array"), parts)
+
+    arrays = [array(data, t) for data, t in zip(args, types)]
+    return Evaluate(Call("int32", Op.get("tir.tvm_call_packed"), (StringImm(symbol), *arrays)))
 
 
 def _pointer(name: str, dtype: str) -> Var:
