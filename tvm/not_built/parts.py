@@ -83,7 +83,6 @@ PARTS: dict[str, Part] = {
         "the choice of an implementation from outside",
         "CCacheKey CCacheValue LoweredOutput lower_call",
     ),
-    "tvm.relay.testing.byoc": Part("the annotator of code for other compilers", "CcompilerAnnotator"),
     "tvm.relay.testing.tf": Part(
         "the importer of TensorFlow",
         "AddShapesToGraphDef NodeLookup ProcessGraphDefParam convert_to_list do_tf_sample get_config get_workload"
