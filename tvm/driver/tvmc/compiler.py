@@ -28,6 +28,7 @@ from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage, check_mlf
 from .model_files import ModelFiles, models_of
 from .parser import detail_group
+from .partition_report import print_partitions, write_page_of_partitions
 from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str, parse_printed_passes
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
@@ -119,7 +120,11 @@ def _add_dump_options(parser: argparse.ArgumentParser) -> None:
         default="",
         help="also write intermediate code next to the package: asm, ll, tir, relay (several with commas)",
     )
-    parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
+    parser.add_argument(
+        "--dump-offloads",
+        default="",
+        help="write a report of the code generator of each operator: a text, or a page with a picture (.html)",
+    )
 
 
 def _add_print_options(parser: argparse.ArgumentParser) -> None:
@@ -196,6 +201,7 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
             f"{os.path.basename(files.path)} runs on the virtual machine: {package.manifest['reason']}"
             f"{_how_to_fix(package)}"
         )
+    print_partitions(package.manifest)
     return outcome(package, time.monotonic() - begin)
 
 
@@ -373,7 +379,7 @@ def compile_model(
             progress("linking", 0, 0)
             if built.plan is not None:
                 note(built.plan)
-            manifest = {**make_manifest(tvm_target, mod_name), **built.facts}
+            manifest = {**make_manifest(tvm_target, mod_name), **built.facts, **_partitions_of(mod)}
             made = tvmc_model.export_package(built.model, package_path, cross, cross_options, output_format, manifest)
     except TVMCException:
         raise
@@ -383,7 +389,7 @@ def compile_model(
         print(f"Compilation time breakdown by pass:\n{times}")
     save_dumps(made, texts)
     if dump_offloads:
-        write_offloads(mod, dump_offloads)
+        write_offloads(mod, dump_offloads, tvm_target.kind.name)
     return TVMCPackage(made)
 
 
@@ -473,6 +479,14 @@ def partition(mod, params, extra_targets, mod_name: str):
     return mod
 
 
+def _partitions_of(mod) -> dict[str, Any]:
+    """Return the manifest entries about partitions; empty for a module without partitions."""
+    from ...relay.backend.external.summary import summarize
+
+    summary = summarize(mod)
+    return summary.as_json() if summary.partitions else {}
+
+
 def make_manifest(target, mod_name: str) -> dict[str, Any]:
     """Return the metadata of a package: version, name, target."""
     return {
@@ -507,8 +521,12 @@ def save_dumps(module_name: str, dumps: dict[str, str], dump_root: str = ".") ->
         write_whole(path, lambda out, text=text: out.write(text.encode()))
 
 
-def write_offloads(mod, where: str) -> None:
-    """Report the code generator of each line of the graph: printed for ``-``, otherwise written to a file."""
+def write_offloads(mod, where: str, target: str) -> None:
+    """Report the code generator of each line of the graph: printed for ``-``, otherwise written to a file. A file with
+    the suffix ``.html`` gets a page with a picture of the partitions."""
+    if where.endswith(".html"):
+        write_page_of_partitions(mod, target, where)
+        return
     text = offloads(mod)
     if where == "-":
         print(text)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests import c_codegen
 from tests.plain_codegen import network, plainc
 from tvm import relay
 from tvm.contrib import graph_executor
@@ -254,6 +255,36 @@ def test_dynamic_shapes_fall_back_to_the_target():
     value = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
     got = tvm.runtime.vm.VirtualMachine(executable, tvm.cpu()).run(value).numpy()
     np.testing.assert_array_equal(got, np.maximum(value, 0))
+
+
+def test_arguments_keep_their_order_and_scalars_and_may_repeat(rng):
+    """A partition of (a, b, a, scalar) and a tuple parameter gets all of them in this order."""
+    c_codegen.register()
+    a, b = relay.var("a", shape=(3,)), relay.var("b", shape=(3,))
+    p = [relay.var(f"p{i}", shape=(3,)) for i in range(3)]
+    attrs = {"Compiler": "ccompiler", "global_symbol": "arguments"}
+    function = relay.Function(p, (p[0] - p[1]) * p[2])
+    for name, value in attrs.items():
+        function = function.with_attr(name, value)
+    var = relay.GlobalVar("arguments")
+    mod = tvm.IRModule({var: function})
+    mod["main"] = relay.Function([a, b], relay.exp(var(b, a, b)))
+    v, w = rng.random(3, dtype="float32"), rng.random(3, dtype="float32")
+    for executor in ("graph", "aot"):
+        module = graph_executor.GraphModule(relay.build(mod, "llvm", executor=Executor(executor))["default"](tvm.cpu()))
+        module.run(a=v, b=w)
+        np.testing.assert_allclose(module.get_output(0).numpy(), np.exp((w - v) * w), rtol=1e-6)
+
+
+def test_constants_that_are_passed_reach_their_partition():
+    plainc()
+    x = relay.var("x", shape=(2, 3))
+    body = relay.annotation.compiler_begin(relay.const(np.array([1, 2, 3], "float32")), "plainc")
+    made = relay.annotation.compiler_end(relay.annotation.compiler_begin(x, "plainc") + body, "plainc")
+    mod = relay.transform.PartitionGraph(bind_constants=False)(tvm.IRModule.from_expr(relay.Function([x], made)))
+    assert len(mod["main"].body.args) == 2
+    value = np.zeros((2, 3), "float32")
+    np.testing.assert_array_equal(run_graph(relay.build(mod, "llvm"), value), [[1, 2, 3]] * 2)
 
 
 # ---- RelayToTIR and TIRToRuntime ----

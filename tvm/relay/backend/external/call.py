@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....ir.op import Op
-from ....ir.visit import post_order
 from ....tir.function import PrimFunc
 from ...expr import Call, Function
 from ...op.record import OPAQUE, CallAttrs
+from .summary import operators_in
 
 # The operator has no entry in the table of operators, since it exists only during a compilation.
 PARTITION = Op(
@@ -19,11 +19,10 @@ PARTITION = Op(
 def partition_call(symbol: str, call: Call, function: Function, loops: PrimFunc | None) -> Call:
     """Return the call of a partition with the arguments of ``call``. ``loops`` is its function if the target of the
     model compiles it."""
-    operators = tuple(n.op.name for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op))
     attrs = {
         "symbol": symbol,
         "compiler": str(function.attrs["Compiler"]),
-        "operators": operators,
+        "operators": operators_in(function),
         "result": function.body.checked_type_,
         "loops": loops,
     }

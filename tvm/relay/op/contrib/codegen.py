@@ -138,15 +138,34 @@ def register_codegen(codegen: Codegen, override: bool = False) -> Codegen:
     return codegen
 
 
-def load_codegens(name: str | None = None) -> None:
-    """Import the installed packages that provide code generators, or only those of one name.
+def import_codegens() -> None:
+    """Import the installed packages that provide code generators, except those whose import fails: ``load_codegens``
+    reports the error when such a code generator is used."""
+    for name in dict.fromkeys(entry.name for entry in entry_points(group=GROUP)):
+        if name not in _BROKEN:
+            try:
+                load_codegens(name)
+            except TVMError:
+                _BROKEN.add(name)
+
+
+_BROKEN: set[str] = set()
+
+
+def load_codegens(name: str) -> None:
+    """Import the installed package that provides a code generator, if there is one.
+
+    Parameters
+    ----------
+    name : str
+        The name of the code generator.
 
     Raises
     ------
     TVMError
-        The module of a package cannot be imported.
+        The module of the package cannot be imported, or does not register the code generator.
     """
-    for entry in entry_points(group=GROUP) if name is None else entry_points(group=GROUP, name=name):
+    for entry in entry_points(group=GROUP, name=name):
         if entry.name in CODEGENS:
             continue
         try:
@@ -156,6 +175,8 @@ def load_codegens(name: str | None = None) -> None:
                 f"code generator '{entry.name}' is provided by an installed package, whose module '{entry.value}' "
                 f"cannot be imported: {type(error).__name__}: {error}"
             ) from error
+        if name not in CODEGENS:
+            raise TVMError(f"module '{entry.value}' does not register the code generator '{name}' of its entry point")
 
 
 def compile_function(name: str) -> Callable[[Any], Any] | None:
@@ -172,4 +193,4 @@ def hook(name: str, attribute: str) -> Callable[..., Any] | None:
     return KINDS[name].attrs.get(attribute) if name in KINDS else None  # type: ignore[return-value]
 
 
-__all__ = ["CODEGENS", "Codegen", "compile_function", "hook", "load_codegens", "register_codegen"]
+__all__ = ["CODEGENS", "Codegen", "compile_function", "hook", "import_codegens", "load_codegens", "register_codegen"]
