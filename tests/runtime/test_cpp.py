@@ -65,7 +65,7 @@ def test_calls_and_errors_without_exceptions(build: Build, kernel_path: str):
 @pytest.mark.parametrize("kind", cases.KINDS)
 def test_outputs_are_those_of_python(build: Build, kind: str, tmp_path: Path, rng: np.random.Generator):
     case = cases.compile_model(kind, tmp_path, rng)
-    assert run(build(SOURCES / "package.cpp"), case.model, case.data) == "2 outputs are equal\n"
+    assert run(build(SOURCES / "package.cpp"), case.model, case.data, **case.variables) == "2 outputs are equal\n"
 
 
 @pytest.mark.slow("compiles C++ and models")
