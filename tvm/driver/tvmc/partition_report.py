@@ -18,7 +18,8 @@ def print_partitions(manifest: Mapping[str, Any]) -> None:
     if not found:
         return
     rows = [(p["name"], p["compiler"], len(p["operators"]), counted(p["operators"])) for p in found]
-    rows.append(("(rest of the model)", str(manifest["target"]).split(" ")[0], manifest["operators_left"], ""))
+    left = manifest["operators_left"]
+    rows.append(("(rest of the model)", str(manifest["target"]).split(" ")[0], len(left), counted(left)))
     print_table(rows, ("partition", "back end", "operators", "names"), sys.stdout, right=(2,))
 
 

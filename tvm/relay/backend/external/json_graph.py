@@ -1,8 +1,8 @@
 """Partitions as JSON graphs, in the layout of Apache TVM's JSON runtime, and the modules that run them.
 
-Each call of an operator or composite function becomes a node with the op ``kernel``. The name of the node is the name of
-its kernel: the name of the composite function, or the names of the code generator and the operator (``acme.nn.relu``). A
-shared library implements the kernels (``csrc/include/tvm/kernel_library.h``).
+Each call of an operator or composite function becomes a node with the op ``kernel``. The name of the node is the name
+of its kernel: the name of the composite function, or the names of the code generator and of the operator
+(``acme.nn.relu``). A shared library implements the kernels (``csrc/include/tvm/kernel_library.h``).
 """
 
 from __future__ import annotations
@@ -55,13 +55,14 @@ def json_graph(function: Function, attributes: Attributes | None = None) -> tupl
     """
     writer = _Writer(function, attributes or (lambda call: {}))
     heads = writer.run()
-    graph = {
-        "nodes": writer.nodes,
+    lists = {
         "arg_nodes": [i for i, node in enumerate(writer.nodes) if node["op"] != "kernel"],
         "heads": heads,
         "node_row_ptr": writer.rows,
     }
-    return json.dumps(graph, indent=1), writer.constants
+    nodes = ",\n  ".join(map(json.dumps, writer.nodes))
+    rest = ",\n".join(f' "{name}": {json.dumps(value)}' for name, value in lists.items())
+    return f'{{\n "nodes": [\n  {nodes}\n ],\n{rest}\n}}\n', writer.constants
 
 
 def json_module(function: Function, attributes: Attributes | None = None) -> Module:
@@ -158,18 +159,22 @@ class _Writer:
 
     def call(self, node: Call) -> list[Ref]:
         inputs = [ref for arg in node.args for ref in self.values[id(arg)]]
+        found: dict[str, Any] = {}
         if isinstance(node.op, Op):
             name, calls = f"{self.compiler}.{node.op.name}", [node]
         else:
             if "Composite" not in node.op.attrs:
                 raise TVMError(f"a partition for '{self.compiler}' calls a function that is not composite")
             name = str(node.op.attrs["Composite"])
+            pattern = node.op.attrs.get("PartitionedFromPattern")
+            if pattern is not None:
+                found["PartitionedFromPattern"] = str(pattern)
             inner = list(post_order(node.op.body))
             calls = [n for n in inner if isinstance(n, Call) and isinstance(n.op, Op)]
             inputs += [ref for n in inner if isinstance(n, Constant) for ref in self.constant(n)]
         types = flatten_type(node.checked_type_)
         attrs: dict[str, Any] = {"num_inputs": str(len(inputs)), "num_outputs": str(len(types))}
-        found: dict[str, Any] = {"operators": [c.op.name for c in calls]}
+        found["operators"] = [c.op.name for c in calls]
         for each in calls:
             for key, value in dict(each.attrs.items() if each.attrs is not None else ()).items():
                 found.setdefault(key, value)

@@ -35,7 +35,7 @@ class Summary(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the summary for the metadata of a package."""
         parts = [{"name": p.symbol, "compiler": p.compiler, "operators": list(p.operators)} for p in self.partitions]
-        return {"partitions": parts, "operators_left": len(self.left)}
+        return {"partitions": parts, "operators_left": list(self.left)}
 
 
 def summarize(mod: IRModule) -> Summary:
