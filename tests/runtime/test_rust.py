@@ -67,9 +67,8 @@ def test_the_library_is_linked_or_opened(cargo: Cargo):
 def test_outputs_are_those_of_python(cargo: Cargo, kind: str, tmp_path: Path, rng: np.random.Generator):
     case = cases.compile_model(kind, tmp_path, rng)
     variables = {"TVM_TEST_MODEL": str(case.model), "TVM_TEST_DATA": str(case.data), "TVM_LIBRARY_PATH": FOLDER}
-    assert "2 outputs are equal" in passed(
-        cargo("test", "--test", "package", "--", "--nocapture", **variables, **case.variables)
-    )
+    variables.update(case.variables)
+    assert "2 outputs are equal" in passed(cargo("test", "--test", "package", "--", "--nocapture", **variables))
 
 
 @pytest.mark.slow("compiles Rust and models")

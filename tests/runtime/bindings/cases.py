@@ -20,7 +20,7 @@ KINDS = ("graph.so", "graph.tar", "machine.so", "machine.tar", "partitions.so")
 
 
 class Case(NamedTuple):
-    """A compiled model, a folder with inputs and with the outputs of Python, and the variables of programs that run it."""
+    """A compiled model, a folder with inputs and with the outputs of Python, and variables of programs that run it."""
 
     model: Path
     data: Path

@@ -389,7 +389,7 @@ def compile_model(
         print(f"Compilation time breakdown by pass:\n{times}")
     save_dumps(made, texts)
     if dump_offloads:
-        write_offloads(mod, dump_offloads, tvm_target.kind.name)
+        write_offloads(mod, dump_offloads, str(tvm_target))
     return TVMCPackage(made)
 
 
@@ -525,7 +525,7 @@ def write_offloads(mod, where: str, target: str) -> None:
     """Report the code generator of each line of the graph: printed for ``-``, otherwise written to a file. A file with
     the suffix ``.html`` gets a page with a picture of the partitions."""
     if where.endswith(".html"):
-        write_page_of_partitions(mod, target, where)
+        write_page_of_partitions(mod, target.split(" ")[0], where)
         return
     text = offloads(mod)
     if where == "-":
