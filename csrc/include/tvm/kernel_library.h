@@ -59,7 +59,7 @@ typedef struct TVMKernelRuntime {
 TVM_DLL int TVMKernelRegister(const char *name, const TVMKernelApi *api);
 /* Opens a kernel library and calls its function
  *   int TVMKernelLibraryInit(const TVMKernelRuntime *runtime);
- * which returns 0, or -1 with the last error set. The library stays open. */
+ * which returns 0, or -1 with the last error set. The library stays open; loading it again has no effect. */
 TVM_DLL int TVMKernelLibraryLoad(const char *file_name);
 
 #ifdef __cplusplus

@@ -47,6 +47,21 @@ static const TVMKernelRuntime *kernel_runtime(void) {
   return &runtime;
 }
 
+/* Returns 1 if the library was not opened before, and stores it. */
+static int is_new_library(void *library) {
+  static void **libraries;
+  static size_t count;
+  pthread_mutex_lock(&lock);
+  int status = 1;
+  for (size_t i = 0; i < count; ++i)
+    if (libraries[i] == library) status = 0;
+  void **grown = status ? realloc(libraries, (count + 1) * sizeof *grown) : NULL;
+  if (grown) (libraries = grown)[count++] = library;
+  else if (status) status = tvm_error("out of memory");
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
 int TVMKernelLibraryLoad(const char *file_name) {
   void *library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL), *address;
   if (!library) return tvm_error("cannot open the kernel library: %s", dlerror());
@@ -55,6 +70,8 @@ int TVMKernelLibraryLoad(const char *file_name) {
     dlclose(library);
     return tvm_error("%s is not a kernel library: it does not export TVMKernelLibraryInit", file_name);
   }
+  int fresh = is_new_library(library);
+  if (fresh <= 0) return fresh;
   memcpy(&init, &address, sizeof address);
   tvm_set_error("%s failed to register its kernels", file_name);
   /* Do not close the library after a failure: it may have registered some kernels. */

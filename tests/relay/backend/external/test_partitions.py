@@ -180,6 +180,16 @@ def partition_of(body, compiler: str, *params):
     return relay.transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function(params, made)))
 
 
+def test_loading_a_kernel_library_again_has_no_effect(tmp_path):
+    path = plainc().build_library(str(tmp_path))
+    # The bytes are those of the library of this process, but the file is another one: its kernels have taken names.
+    with pytest.raises(tvm.TVMError, match="kernel 'plainc.nn.relu' is already registered"):
+        tvm.runtime.load_kernel_library(path)
+    tvm.runtime.load_kernel_library(path)
+    with pytest.raises(tvm.TVMError, match="cannot open the kernel library"):
+        tvm.runtime.load_kernel_library(tmp_path / "absent.so")
+
+
 def test_kernels_report_their_errors():
     plainc()
     x = relay.var("x", shape=(4,), dtype="int32")
