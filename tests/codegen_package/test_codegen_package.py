@@ -94,6 +94,10 @@ def test_the_command_line_checks_names_and_options(folder):
     assert done.returncode and "code generator 'plainc' has no option 'thread'" in done.stderr
     done = tvmc(folder, "compile", "--target", "plainc", "net.onnx")
     assert done.returncode and "'plainc' only compiles parts of a model" in done.stderr
+    done = tvmc(folder, "tune", "--target", "plainc, llvm", "--tasks", "list", "-o", "records.json", "net.onnx")
+    assert done.returncode == 0 and "dense" not in done.stdout, done.stderr
+    done = tvmc(folder, "tune", "--target", "llvm", "--tasks", "list", "-o", "records.json", "net.onnx")
+    assert done.returncode == 0 and "dense" in done.stdout, done.stderr
     done = tvmc(folder, "targets")
     assert "(--target 'NAME, llvm'): plainc" in done.stdout, done.stderr
     assert "-threads=INT" in tvmc(folder, "targets", "plainc").stdout

@@ -371,7 +371,7 @@ def compile_model(
         ):
             mod, build, reason = _sized_and_placed(tvmc_model, executor, runtime, tuning_records, workspace_pools)
             mod = apply_graph_transforms(mod, transforms)
-            mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
+            mod = composite_target.partition(mod, tvmc_model.params, extra_targets, mod_name)
             with records.context:
                 built = build(mod, tvm_target, tvmc_model.params, mod_name, progress, reason)
             times = timing.render() if timing else ""
@@ -469,14 +469,6 @@ def _say_target(target, default_arch: str) -> None:
         )
     else:
         note(f"target {str(target).strip()}")
-
-
-def partition(mod, params, extra_targets, mod_name: str):
-    """Return the module with marked subgraphs for other code generators."""
-    for entry in extra_targets:
-        codegen = composite_target.get_codegen_by_target(entry["name"])
-        mod = codegen["pass_pipeline"](mod, params, mod_name=mod_name, **entry["opts"])
-    return mod
 
 
 def _partitions_of(mod) -> dict[str, Any]:

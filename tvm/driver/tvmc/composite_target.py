@@ -83,4 +83,14 @@ def _typed(name: str, given: dict[str, Any]) -> dict[str, Any]:
     return typed_options(name, given) if name in _codegens() else dict(given)
 
 
-__all__ = ["REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names", "refuse_not_built", "settings"]
+def partition(mod: Any, params: Any, targets: Iterable[dict[str, Any]], mod_name: str = "default") -> Any:
+    """Return the module with partitions for the code generators in the order of the targets."""
+    for target in targets:
+        pass_pipeline = get_codegen_by_target(target["name"])["pass_pipeline"]
+        mod = pass_pipeline(mod, params, mod_name=mod_name, **target["opts"])
+    return mod
+
+
+__all__ = [
+    "REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names", "partition", "refuse_not_built", "settings",
+]  # fmt: skip
