@@ -32,8 +32,9 @@ typedef struct TVMKernelNode {
   const void *attrs;      /* read them with attr_count and attr_text */
 } TVMKernelNode;
 
-/* The tensors of `run` have byte_offset 0 and are compact. Functions that can fail return 0, or -1 with the last error set (runtime->table->set_last_error). Several threads may
- * call `run` at once with the same state. Later versions of the runtime only append fields. */
+/* The tensors of `run` have byte_offset 0 and are compact. Functions that can fail return 0, or -1 with the last error
+ * set (runtime->table->set_last_error). Several threads may call `run` at once with the same state. Later versions of
+ * the runtime only append fields. */
 typedef struct TVMKernelApi {
   uint32_t abi_version; /* TVM_KERNEL_ABI_VERSION */
   uint32_t size;        /* sizeof(TVMKernelApi) */
