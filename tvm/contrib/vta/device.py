@@ -1,0 +1,72 @@
+"""The simulated device: its configuration, its statistics, and programs that run on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from . import _lib
+from .config import Config
+from .program import Program
+
+NO_LIMIT = 1 << 62
+
+
+def load() -> None:
+    """Load the simulator library, which registers the device ``tvm.ext_dev(0)``."""
+    _lib.library()
+
+
+def configure(config: Config) -> None:
+    """Set the configuration of the device; scratchpads are cleared.
+
+    Parameters
+    ----------
+    config : Config
+        The configuration.
+    """
+    _lib.configure(config)
+
+
+def current_config() -> Config:
+    """Return the configuration of the device.
+
+    Returns
+    -------
+    Config
+        The configuration.
+    """
+    return _lib.current_config()
+
+
+def run(program: Program, target: str = "", limit: int = NO_LIMIT) -> dict[str, int]:
+    """Run a program on the simulator. Its image then contains what DRAM contains after the run.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    target : str
+        ``"sim"`` or ``"tsim"``; the target of the program's configuration if empty.
+    limit : int
+        The largest number of cycles (``"sim"``: steps).
+
+    Returns
+    -------
+    dict[str, int]
+        The statistics of this run.
+    """
+    before = _lib.current_config()
+    wanted = replace(program.config, target=target or program.config.target, log_dram_size=before.log_dram_size)
+    if wanted != before:
+        _lib.configure(wanted)
+    counted = _lib.stats()
+    buffer = _lib.Buffer(max(len(program.image), 1))
+    try:
+        buffer.write(bytes(program.image))
+        _lib.run(program.code(buffer.address), limit)
+        program.image[:] = buffer.read()[: len(program.image)]
+    finally:
+        buffer.close()
+        if wanted != before:
+            _lib.configure(before)
+    return {name: value - counted[name] for name, value in _lib.stats().items()}
