@@ -7,9 +7,9 @@
 
 #include "vta.h"
 
-enum { INSTRUCTION_BYTES = 16, UOP_BYTES = 4, MODULES = 3, MEMORIES = 6, TEXT_BYTES = 512 };
+enum { INSTRUCTION_BYTES = 16, UOP_BYTES = 4, MEMORIES = 6, TEXT_BYTES = 512 };
 enum { TOKENS_LIMIT = 65535 };
-typedef enum { MODULE_LOAD, MODULE_COMPUTE, MODULE_STORE } Module;
+typedef enum { MODULE_LOAD, MODULE_COMPUTE, MODULE_STORE, MODULES } Module;
 
 /* Sets the last error and returns -1. */
 int vta_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

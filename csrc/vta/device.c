@@ -92,9 +92,18 @@ int VTADisassemble(const void *instruction, char *text, size_t size) {
   return length;
 }
 
+static VTAObserver observer;
+
+void VTASetObserver(VTAObserver function) {
+  pthread_mutex_lock(&device.lock);
+  observer = function;
+  pthread_mutex_unlock(&device.lock);
+}
+
 int VTARun(const void *instructions, uint32_t count, uint64_t limit) {
   if (!vta_device()) return -1;
   pthread_mutex_lock(&device.lock);
+  if (observer) observer(instructions, count);
   Pipeline pipe;
   int status = vta_pipeline_open(&pipe, &device.core, instructions, count);
   if (!status) {

@@ -26,13 +26,6 @@ void vta_core_close(Core *core) {
 
 /* ---- checks ---- */
 
-static int check_tokens(const Insn *i) {
-  Module module = vta_module_of(i);
-  if (module == MODULE_LOAD && (i->pop_prev || i->push_prev)) return vta_error("the load module has no previous module");
-  if (module == MODULE_STORE && (i->pop_next || i->push_next)) return vta_error("the store module has no next module");
-  return 0;
-}
-
 static uint64_t width_of(const Insn *i) { return (uint64_t)i->x_size + i->x_pad_0 + i->x_pad_1; }
 static uint64_t height_of(const Insn *i) { return (uint64_t)i->y_size + i->y_pad_0 + i->y_pad_1; }
 
@@ -84,7 +77,6 @@ static int check_arithmetic(const Core *core, const Insn *i) {
 }
 
 int vta_check(const Core *core, const Insn *i) {
-  if (check_tokens(i)) return -1;
   if (i->opcode == VTA_FINISH) return 0;
   bool transfers = i->opcode == VTA_LOAD || i->opcode == VTA_STORE;
   return transfers ? check_transfer(&core->layout, i) : check_arithmetic(core, i);

@@ -1,4 +1,4 @@
-/* The functional simulator: executes instructions in an order that the tokens permit. */
+/* The functional simulator: executes instructions in the order of the program as far as the tokens permit it. */
 #include "core.h"
 
 /* Executes the first instruction of a module. */
@@ -14,16 +14,20 @@ static int step(Pipeline *p, Module m, uint64_t *left) {
   return vta_retire(p, m);
 }
 
+/* Returns the earliest instruction in the program that can start, or MODULES if there is none. */
+static Module next_ready(const Pipeline *p) {
+  Module best = MODULES;
+  for (Module m = MODULE_LOAD; m <= MODULE_STORE; ++m)
+    if (vta_first(p, m) && vta_has_tokens(p, m) && (best == MODULES || vta_first(p, m) < vta_first(p, best))) best = m;
+  return best;
+}
+
 int vta_run_functional(Pipeline *p, uint64_t limit) {
   while (!vta_is_done(p)) {
-    bool progress = false;
-    while (vta_dispatch(p)) progress = true;
-    for (Module m = MODULE_LOAD; m <= MODULE_STORE; ++m)
-      while (vta_first(p, m) && vta_has_tokens(p, m)) {
-        if (step(p, m, &limit)) return -1;
-        progress = true;
-      }
-    if (!progress) return vta_deadlock(p);
+    while (vta_dispatch(p)) continue;
+    Module m = next_ready(p);
+    if (m == MODULES) return vta_deadlock(p);
+    if (step(p, m, &limit)) return -1;
   }
   return 0;
 }

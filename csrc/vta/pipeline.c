@@ -7,6 +7,13 @@
 
 static const char *const NAMES[] = {"load", "compute", "store"};
 
+static int check_tokens(const Insn *i) {
+  Module module = vta_module_of(i);
+  if (module == MODULE_LOAD && (i->pop_prev || i->push_prev)) return vta_error("the load module has no previous module");
+  if (module == MODULE_STORE && (i->pop_next || i->push_next)) return vta_error("the store module has no next module");
+  return 0;
+}
+
 static int check_end(const Pipeline *p) {
   for (uint32_t k = 0; k < p->count; ++k)
     if ((p->insns[k].opcode == VTA_FINISH) != (k + 1 == p->count)) {
@@ -25,8 +32,11 @@ int vta_pipeline_open(Pipeline *p, Core *core, const void *code, uint32_t count)
     ok = ok && p->queue[m];
   }
   int status = ok ? 0 : vta_error("out of memory");
-  for (uint32_t k = 0; k < count && !status; ++k)
-    if (vta_decode(&core->layout, p->code + (size_t)k * INSTRUCTION_BYTES, &p->insns[k])) status = vta_error_at(p, k);
+  for (uint32_t k = 0; k < count && !status; ++k) {
+    Insn *insn = &p->insns[k];
+    bool valid = !vta_decode(&core->layout, p->code + (size_t)k * INSTRUCTION_BYTES, insn) && !check_tokens(insn);
+    if (!valid) status = vta_error_at(p, k);
+  }
   if (!status) status = check_end(p);
   if (status) vta_pipeline_close(p);
   return status;

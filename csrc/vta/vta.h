@@ -63,6 +63,10 @@ VTA_DLL void VTASetSkip(int skip);
 
 /* Runs instructions of 16 bytes until FINISH, in at most `limit` cycles (functional simulator: steps). */
 VTA_DLL int VTARun(const void *instructions, uint32_t count, uint64_t limit);
+/* A function that receives the instructions of each program before it runs; NULL for none. The device is locked while
+ * it is called: it may read DRAM, and must not call functions of this interface. */
+typedef void (*VTAObserver)(const void *instructions, uint32_t count);
+VTA_DLL void VTASetObserver(VTAObserver observer);
 /* Writes the text of an instruction, as tvm.contrib.vta.isa.disassemble does, and returns its length. */
 VTA_DLL int VTADisassemble(const void *instruction, char *text, size_t size);
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -27,7 +29,9 @@ class _Stats(ctypes.Structure):
     _fields_ = [(name, _U64) for name in STATS]
 
 
+_OBSERVER = ctypes.CFUNCTYPE(None, _PTR, _U32)
 _SIGNATURES = {
+    "VTASetObserver": (None, [_OBSERVER]),
     "VTALastError": (ctypes.c_char_p, []),
     "VTADefaultConfig": (None, [ctypes.POINTER(_Config)]),
     "VTAConfigure": (ctypes.c_int, [ctypes.POINTER(_Config)]),
@@ -142,6 +146,21 @@ def disassemble(code: bytes) -> str:
     text = ctypes.create_string_buffer(1024)
     library().VTADisassemble(code, text, len(text))
     return text.value.decode()
+
+
+def read_dram(address: int, size: int) -> bytes:
+    return ctypes.string_at(library().VTADramBase() + address, size)
+
+
+@contextlib.contextmanager
+def observed(function: Callable[[bytes], None]) -> Iterator[None]:
+    """Pass the instructions of each program to a function before the program runs."""
+    callback = _OBSERVER(lambda code, count: function(ctypes.string_at(code, 16 * count)))
+    library().VTASetObserver(callback)
+    try:
+        yield
+    finally:
+        library().VTASetObserver(_OBSERVER())
 
 
 class Buffer:

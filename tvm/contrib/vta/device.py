@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 
-from . import _lib
+from . import _lib, checker, isa
 from .config import Config
 from .program import Program
 
@@ -70,3 +72,23 @@ def run(program: Program, target: str = "", limit: int = NO_LIMIT) -> dict[str, 
         if wanted != before:
             _lib.configure(before)
     return {name: value - counted[name] for name, value in _lib.stats().items()}
+
+
+@contextlib.contextmanager
+def observe() -> Iterator[list[checker.Finding]]:
+    """Check each program that runs on the device, also those of compiled functions.
+
+    Yields
+    ------
+    list[checker.Finding]
+        The defects of the programs that have run so far.
+    """
+    config = _lib.current_config()
+    findings: list[checker.Finding] = []
+
+    def check(code: bytes) -> None:
+        instructions = [isa.decode(config, code[k : k + isa.BYTES]) for k in range(0, len(code), isa.BYTES)]
+        findings.extend(checker.check_instructions(config, instructions, _lib.read_dram))
+
+    with _lib.observed(check):
+        yield findings
