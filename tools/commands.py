@@ -270,6 +270,7 @@ FUZZ = {
     "bindings": Command("damaged packages and libraries of models from C++, under ASan, and from Rust", fuzz_bindings,
                         (Option("--cases", "damaged copies of each file", "N", "20000"), SEED)),
     "vm": in_c("fuzz-vm", "damaged executables of the virtual machine, under ASan"),
+    "vta": in_c("fuzz-vta", "hostile instruction streams into the simulated accelerator, under ASan"),
     "keras": damaged_files("Keras", "tests/relay/frontend/keras/test_keras_reader.py"),
     "pytorch": damaged_files("PyTorch", "tests/relay/frontend/pytorch/test_load.py"),
     "tensorflow": damaged_files("TensorFlow", "tests/relay/frontend/tensorflow/test_tensorflow_reader.py"),

@@ -67,13 +67,13 @@ def test_a_cycle_of_tokens_is_followed_through_both_modules(rng):
     assert found.kind == "deadlock" and found.instructions == (0, 2)
     assert "which instruction 2 (LOAD pop_prev_dep=1 push_prev_dep=1 memory_type=uop) would give" in found.text
     assert "instruction 1 is behind instruction 0" in found.text
-    with pytest.raises(tvm.TVMError, match="deadlock; instruction 0 in the load module .*; instruction 2 in the compute"):
+    with pytest.raises(tvm.TVMError, match="deadlock; instruction 0 in the load .*; instruction 2 in the compute"):
         device.run(program)
 
 
 @pytest.mark.parametrize("depth, ends", [(4, False), (5, True)])
 def test_a_full_queue_can_cause_a_deadlock(depth, ends):
-    """Five loads that wait for tokens of an instruction behind them: it is fetched only if all of them fit the queue."""
+    """Five loads wait for tokens of instructions behind them, which are fetched only if all loads fit the queue."""
     program = Program(replace(SMALL_CONFIG, queue_depth=depth))
     for _ in range(5):
         program.add("LOAD", "pop_next_dep", memory_type="inp")
@@ -100,7 +100,7 @@ def test_the_first_instruction_that_is_not_finish_last():
 
 
 def test_removed_tokens_of_random_programs_are_found_and_agree_with_the_simulators(rng):
-    """Each removed token must be reported. Both simulators end with an error exactly if the checker finds a deadlock."""
+    """Each removed token is reported. The simulators end with an error exactly if the checker finds a deadlock."""
     kinds = set()
     for _ in range(40):
         program = random_program(SMALL_CONFIG, rng)

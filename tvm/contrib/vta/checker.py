@@ -79,12 +79,18 @@ def check_instructions(
     schedule = _Schedule(config, instructions)
     if deadlock := schedule.run():
         return [deadlock]
-    return [*_Memories(config, instructions, schedule, read_dram).check(), *schedule.unordered_ends(), *schedule.unused()]
+    return [
+        *_Memories(config, instructions, schedule, read_dram).check(),
+        *schedule.unordered_ends(),
+        *schedule.unused(),
+    ]
 
 
 def _invalid(instructions: Sequence[Instruction]) -> list[Finding]:
     found = [
-        Finding("invalid", (k,), f"instruction {k} ({i.opcode}): FINISH must be the last instruction, and only the last")
+        Finding(
+            "invalid", (k,), f"instruction {k} ({i.opcode}): FINISH must be the last instruction, and only the last"
+        )
         for k, i in enumerate(instructions)
         if (i.opcode == "FINISH") != (k + 1 == len(instructions))
     ]
@@ -95,7 +101,9 @@ def _invalid(instructions: Sequence[Instruction]) -> list[Finding]:
             side = "previous" if i.module == 0 else "next"
             text = f"instruction {k} ({i.opcode}): the {MODULES[i.module]} module has no {side} module"
             found.append(Finding("invalid", (k,), text))
-    return found if instructions else [Finding("invalid", (), "the program has no instruction; it must end with FINISH")]
+    return (
+        found if instructions else [Finding("invalid", (), "the program has no instruction; it must end with FINISH")]
+    )
 
 
 def _pops(i: Instruction) -> list[tuple[int, int]]:
@@ -181,7 +189,7 @@ class _Schedule:
         return f"instruction {position} ({isa.disassemble(self.config, self.instructions[position])})"
 
     def _deadlock(self) -> Finding:
-        """Follow the first blocked instruction to the one that would give its token, until nothing or a cycle is found."""
+        """Follow the first blocked instruction to the giver of its token, until there is none or a cycle is found."""
         position = next(head for head in map(self._head, range(3)) if head is not None)
         chain, words = [], []
         while position not in chain:
@@ -221,8 +229,11 @@ class _Schedule:
 
     def unused(self) -> list[Finding]:
         return [
-            Finding("unused token", (position,), f"no instruction takes the token that {self.name(position)} gives to "
-                    f"the {MODULES[pair[1]]} module")  # fmt: skip
+            Finding(
+                "unused token",
+                (position,),
+                f"no instruction takes the token that {self.name(position)} gives to the {MODULES[pair[1]]} module",
+            )  # fmt: skip
             for pair, tokens in self.tokens.items()
             for _, position in tokens[self.taken[pair] :]
         ]

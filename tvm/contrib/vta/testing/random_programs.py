@@ -58,8 +58,8 @@ class _Writer:
             x_pad_0=x_pads[0], x_pad_1=x_pads[1], y_pad_0=y_pads[0], y_pad_1=y_pads[1],
         )  # fmt: skip
 
-    def _index(self, part: _Part, memory: str, trips: Sequence[int]) -> tuple[int, int, int, int]:
-        """Return a range of first indices and two factors for which all indices are in a part."""
+    def _index(self, part: _Part, memory: str, trips: Sequence[int]) -> tuple[int, ...]:
+        """Return the lowest and highest first index, and two factors, for which all indices are in a part."""
         span = self.pick(0, part.size[memory] - 1)
         factors = [self.pick(0, span // (2 * max(n - 1, 1))) for n in trips]
         reach = sum(f * (n - 1) for f, n in zip(factors, trips, strict=True))
