@@ -1,5 +1,7 @@
 """Both simulators beside the interpreter in NumPy, their errors and their statistics."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -236,3 +238,27 @@ def test_buffers_check_their_sizes():
     with pytest.raises(ValueError, match="9 bytes do not fit a buffer of 8 bytes"):
         buffer.write(bytes(9))
     buffer.close()
+
+
+def test_hostile_instructions_end_with_an_error_or_a_result(rng):
+    """Random bits, and valid programs with some bits changed. `python -m tools fuzz vta` runs many under ASan."""
+    ends = {"error": 0, "result": 0}
+    for k in range(200):
+        program = random_program(SMALL_CONFIG, rng, rounds=1)
+        buffer = _lib.Buffer(len(program.image))
+        buffer.write(bytes(program.image))
+        code = np.frombuffer(program.code(buffer.address), np.uint8).copy()
+        for at in rng.integers(0, len(code) - 16, 1 + k % 4):
+            code[at] ^= 1 << rng.integers(8)
+        if k % 10 == 0:
+            code[: len(code) // 32 * 16] = rng.integers(0, 256, len(code) // 32 * 16)
+        device.configure(SMALL_CONFIG if k % 2 else replace(SMALL_CONFIG, target="tsim"))
+        try:
+            _lib.run(code.tobytes(), 5000)
+            ends["result"] += 1
+        except tvm.TVMError as error:
+            assert len(str(error)) > 10
+            ends["error"] += 1
+        buffer.close()
+    device.configure(DEFAULT)
+    assert min(ends.values()) > 10, ends

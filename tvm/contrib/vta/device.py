@@ -41,7 +41,7 @@ def current_config() -> Config:
 
 
 def run(program: Program, target: str = "", limit: int = NO_LIMIT) -> dict[str, int]:
-    """Run a program on the simulator. Its image then contains what DRAM contains after the run.
+    """Run a program on the simulator, with empty scratchpads. Its image then contains what DRAM contains.
 
     Parameters
     ----------
@@ -59,8 +59,7 @@ def run(program: Program, target: str = "", limit: int = NO_LIMIT) -> dict[str, 
     """
     before = _lib.current_config()
     wanted = replace(program.config, target=target or program.config.target, log_dram_size=before.log_dram_size)
-    if wanted != before:
-        _lib.configure(wanted)
+    _lib.configure(wanted)  # also clears the scratchpads
     counted = _lib.stats()
     buffer = _lib.Buffer(max(len(program.image), 1))
     try:
@@ -69,8 +68,7 @@ def run(program: Program, target: str = "", limit: int = NO_LIMIT) -> dict[str, 
         program.image[:] = buffer.read()[: len(program.image)]
     finally:
         buffer.close()
-        if wanted != before:
-            _lib.configure(before)
+        _lib.configure(before)
     return {name: value - counted[name] for name, value in _lib.stats().items()}
 
 

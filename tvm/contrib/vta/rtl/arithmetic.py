@@ -57,7 +57,11 @@ class Arithmetic(Elaboratable):
         is_gemm, is_alu = gemm["opcode"] == isa.OPCODES.index("GEMM"), gemm["opcode"] == isa.OPCODES.index("ALU")
         active, reads = Signal(), Signal()
         bits = self.config.index_bits
-        dst, src, wgt = Offsets("dst", bits["acc"]), Offsets("src", max(bits["acc"], bits["inp"])), Offsets("wgt", bits["wgt"])
+        dst, src, wgt = (
+            Offsets("dst", bits["acc"]),
+            Offsets("src", max(bits["acc"], bits["inp"])),
+            Offsets("wgt", bits["wgt"]),
+        )
         ends = self._loops(m, gemm, active)
         with m.If(self.start):
             some = (gemm["iter_out"] != 0) & (gemm["iter_in"] != 0) & (gemm["uop_end"] > gemm["uop_bgn"])
@@ -116,7 +120,8 @@ class Arithmetic(Elaboratable):
             for column in range(n):
                 lane = row * n + column
                 products = [
-                    self.inp.word_select(row * n + k, 8).as_signed() * self.wgt.word_select(column * n + k, 8).as_signed()
+                    self.inp.word_select(row * n + k, 8).as_signed()
+                    * self.wgt.word_select(column * n + k, 8).as_signed()
                     for k in range(n)
                 ]
                 lanes.append((self.dst.word_select(lane, 32).as_signed() + _sum(products))[:32])

@@ -158,7 +158,11 @@ class Core(Elaboratable):
         for name, (address, data) in reads.items():
             memory, engine = self._memory(m, name), fill if name == "uop" else load
             write, read = memory.write_port(), memory.read_port()
-            m.d.comb += [write.en.eq(engine.write[name]), write.addr.eq(engine.index), write.data.eq(engine.values[name])]
+            m.d.comb += [
+                write.en.eq(engine.write[name]),
+                write.addr.eq(engine.index),
+                write.data.eq(engine.values[name]),
+            ]
             m.d.comb += [read.addr.eq(address), data.eq(read.data)]
         acc = self._memory(m, "acc")
         write = acc.write_port()
