@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -48,7 +49,7 @@ _SIGNATURES = {
 
 
 def find_library() -> str:
-    """The path of ``libtvm_vta.so``, next to the runtime library.
+    """The path of ``libtvm_vta``, next to the runtime library.
 
     Returns
     -------
@@ -60,7 +61,8 @@ def find_library() -> str:
     TVMError
         The library does not exist.
     """
-    path = Path(__file__).parents[2] / "lib" / "libtvm_vta.so"
+    name = "libtvm_vta.dylib" if sys.platform == "darwin" else "libtvm_vta.so"
+    path = Path(__file__).parents[2] / "lib" / name
     if not path.is_file():
         raise TVMError(f"the simulator library {path} was not found; build it with 'make -C csrc' in the source tree")
     return os.fspath(path)
