@@ -21,7 +21,7 @@ static uint64_t end_of(const Block *block) { return block->begin + (block->size 
 static int resize(uint64_t size) {
   if (dram.size == size) return 0;
   if (dram.count) return vta_error("the size of DRAM cannot change while %zu buffers exist", dram.count);
-  char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *base = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return vta_error("cannot reserve %llu bytes for DRAM", (unsigned long long)size);
   if (dram.base) munmap(dram.base, dram.size);
   dram.base = base;

@@ -103,8 +103,8 @@ static uint32_t bucket_of(uint64_t site, const unsigned char *bytes, int count) 
 
 /* The number of a call site: stored in its handle, so that it is another one when the code is loaded anew. */
 static uint64_t site_of(void **handle) {
-  static uint64_t last;
-  void *none = NULL, *mine = (void *)(uintptr_t)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+  static uintptr_t last;
+  void *none = NULL, *mine = (void *)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
   bool set = __atomic_compare_exchange_n(handle, &none, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   return (uint64_t)(uintptr_t)(set ? mine : none);
 }
