@@ -197,6 +197,18 @@ def tests_ray(given: Given) -> list[Step]:
     ]
 
 
+def tests_rtl(given: Given) -> list[Step]:
+    environment = {"TVM_FUZZ_CASES": given["cases"], "TVM_TEST_SEED": seed(given)}
+    return [
+        Step(("make", "--silent", "--no-print-directory", "lib")),
+        Step(("python3", "tools/environment.py", "build/rtl", "test", "vta-rtl")),
+        Step(
+            ("build/rtl/bin/python", "-m", "pytest", "tests/contrib/vta/test_rtl.py", "-q", "-s", "-n", "0"),
+            environment,
+        ),
+    ]
+
+
 def tests_symbolic(given: Given) -> list[Step]:
     paths = ("tests/relay/op/test_symbolic.py tests/relay/qnn/test_symbolic_qnn.py"
              " tests/relay/frontend/test_onnx_run_time.py")  # fmt: skip
@@ -270,6 +282,7 @@ FUZZ = {
     "bindings": Command("damaged packages and libraries of models from C++, under ASan, and from Rust", fuzz_bindings,
                         (Option("--cases", "damaged copies of each file", "N", "20000"), SEED)),
     "vm": in_c("fuzz-vm", "damaged executables of the virtual machine, under ASan"),
+    "vta": in_c("fuzz-vta", "hostile instruction streams into the simulated accelerator, under ASan"),
     "keras": damaged_files("Keras", "tests/relay/frontend/keras/test_keras_reader.py"),
     "pytorch": damaged_files("PyTorch", "tests/relay/frontend/pytorch/test_load.py"),
     "tensorflow": damaged_files("TensorFlow", "tests/relay/frontend/tensorflow/test_tensorflow_reader.py"),
@@ -313,6 +326,8 @@ TESTS = {
     "torch": Command("the PyTorch importer in full", tests_torch, (Option("--models", "whole models too"),), "other"),
     "keras": Command("the Keras importer on live models of Keras 3 and 2", tests_keras, (), "other"),
     "ray": Command("tuning and compiling on a local Ray cluster (installs into build/ray)", tests_ray, (), ""),
+    "rtl": Command("random programs on the RTL of the accelerator, beside its simulators (needs Verilator)",
+                   tests_rtl, (Option("--cases", "programs for each configuration", "N", "500"), SEED), ""),
     "symbolic": Command("every operator with dynamic dimensions beside its static form", tests_symbolic, (JOBS,)),
     "compile-cost": Command("an LSTM of 1000 steps compiles in time proportional to its steps",
                             tests_compile_cost, (JOBS,)),
