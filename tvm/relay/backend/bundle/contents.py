@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ....dtype import info
@@ -145,16 +145,17 @@ def _tensor(name: str, t: Any, kind: str) -> Tensor:
     return Tensor(name, t.dtype, tuple(d.value if isinstance(d, IntImm) else -1 for d in t.shape))
 
 
-def names_of(tensors: Sequence[Tensor]) -> Mapping[Tensor, str]:
-    """Return a distinct identifier for each tensor."""
-    taken: dict[str, Tensor] = {}
+def identifiers(tensors: Sequence[Tensor]) -> list[str]:
+    """Return a distinct upper-case identifier for each tensor."""
+    taken: list[str] = []
     for tensor in tensors:
-        name, number = sanitize_name(tensor.name) or "tensor", 0
+        first = name = sanitize_name(tensor.name).upper()
+        number = 0
         while name in taken:
             number += 1
-            name = f"{sanitize_name(tensor.name)}_{number}"
-        taken[name] = tensor
-    return {tensor: name for name, tensor in taken.items()}
+            name = f"{first}_{number}"
+        taken.append(name)
+    return taken
 
 
-__all__ = ["ALIGNMENT", "Contents", "Tensor", "names_of", "of_executable", "of_factory"]
+__all__ = ["ALIGNMENT", "Contents", "Tensor", "identifiers", "of_executable", "of_factory"]

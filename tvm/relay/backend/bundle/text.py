@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Sequence
 
-from .contents import ALIGNMENT, Contents, Tensor, names_of
+from .contents import ALIGNMENT, Contents, Tensor, identifiers
 from .runtime_source import types_text
 
 # The types that generated C code and the runtime both define.
@@ -63,15 +63,14 @@ def header(contents: Contents) -> str:
 
 def _constants(prefix: str, kind: str, tensors: Sequence[Tensor]) -> list[str]:
     """Return the constants of the inputs or of the outputs: indices, sizes, and shapes as comments."""
-    lines = [f"#define {prefix}_{kind.upper()}_COUNT {len(tensors)}"]
-    names = names_of(tensors)
-    for index, tensor in enumerate(tensors):
-        macro = f"{prefix}_{kind.upper()}_{names[tensor].upper()}"
+    name = f"{prefix}_{kind.upper()}"
+    lines = [f"#define {name}S {len(tensors)}"]
+    for index, (macro, tensor) in enumerate(zip(identifiers(tensors), tensors)):
         shape = ", ".join("dynamic" if dim < 0 else str(dim) for dim in tensor.shape)
         lines.append(f"/* {kind.capitalize()} {_in_comment(tensor.name)}: {tensor.dtype}, shape ({shape}). */")
-        lines.append(f"#define {macro} {index}")
+        lines.append(f"#define {name}_{macro} {index}")
         if not tensor.is_dynamic:
-            lines.append(f"#define {macro}_NBYTES {tensor.nbytes}")
+            lines.append(f"#define {prefix}_SIZE_OF_{kind.upper()}_{macro} {tensor.nbytes}")
     return [*lines, ""]
 
 
