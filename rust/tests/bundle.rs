@@ -23,7 +23,10 @@ fn floats(path: PathBuf) -> Vec<f32> {
 
 #[test]
 fn outputs_are_those_of_python() {
-    let (Some(path), Some(data)) = (bundle(), env::var_os("TVM_TEST_DATA").map(PathBuf::from)) else { return };
+    let (path, data) = match (bundle(), env::var_os("TVM_TEST_DATA").map(PathBuf::from)) {
+        (Some(path), Some(data)) => (path, data),
+        _ => return,
+    };
     let mut model = Bundle::open(path, "default").unwrap();
     for (i, input) in model.inputs().to_vec().iter().enumerate() {
         assert_eq!(model.input_index(&input.name).unwrap(), i);
@@ -42,7 +45,10 @@ fn outputs_are_those_of_python() {
 
 #[test]
 fn wrong_calls_return_errors() {
-    let Some(path) = bundle() else { return };
+    let path = match bundle() {
+        Some(path) => path,
+        None => return,
+    };
     assert!(matches!(Bundle::open(&path, "other"), Err(Error::Library(text)) if text.contains("the model 'other'")));
     assert!(matches!(Bundle::open("missing.so", "default"), Err(Error::Library(_))));
     for _ in 0..number("TVM_FUZZ_CASES", 100) / 10 + 1 {
@@ -79,7 +85,10 @@ impl Random {
 
 #[test]
 fn damaged_bundles_return_errors() {
-    let Some(path) = bundle() else { return };
+    let path = match bundle() {
+        Some(path) => path,
+        None => return,
+    };
     let whole = fs::read(path).unwrap();
     let copy = env::temp_dir().join(format!("tvm-bundle-{}.so", process::id()));
     let mut random = Random(number("TVM_TEST_SEED", 1) | 1);

@@ -67,7 +67,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
         "--output-format",
         choices=["so", "mlf", "bundle"],
         default="so",
-        help="so: a library in a package; mlf: Model Library Format; bundle: one file with model and runtime (.so, .a, .c)",
+        help="so: a library in a package; mlf: Model Library Format; bundle: model and runtime in a .so, .a or .c",
     )
     parser.add_argument(
         "--bundle-threads",

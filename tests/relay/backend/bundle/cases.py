@@ -61,7 +61,9 @@ def small_module(rows: int | relay.Any, seed: int = 5) -> tvm.IRModule:
     return tvm.IRModule.from_expr(relay.Function([x, y], relay.Tuple([scores, relay.exp(y)])))
 
 
-def compile_static(mod: tvm.IRModule, inputs: list[np.ndarray], target: str = "llvm", name: str = "default") -> Compiled:
+def compile_static(
+    mod: tvm.IRModule, inputs: list[np.ndarray], target: str = "llvm", name: str = "default"
+) -> Compiled:
     """Compile a model with static shapes ahead of time; the graph executor gives the reference."""
     model = relay.build(mod, target, executor=relay.backend.Executor("aot"), mod_name=name)
     reference = relay.build(mod, target)

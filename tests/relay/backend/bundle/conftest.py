@@ -51,9 +51,7 @@ def check_program(tmp_path_factory) -> Callable[[], Path]:
 
     def check_program() -> Path:
         if not made:
-            made.append(
-                cases.build_program("check.c", tmp_path_factory.mktemp("check") / "check", *cases.SANITIZE)
-            )
+            made.append(cases.build_program("check.c", tmp_path_factory.mktemp("check") / "check", *cases.SANITIZE))
         return made[0]
 
     return check_program

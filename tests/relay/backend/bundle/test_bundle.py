@@ -111,7 +111,9 @@ def test_random_graphs(dtype: str, rng: np.random.Generator, seed: int, tmp_path
 def test_a_model_without_inputs_and_one_without_elements(tmp_path: Path):
     constant = tvm.IRModule.from_expr(relay.Function([], relay.const(np.arange(3, dtype="int16"))))
     x = relay.var("x", shape=(0, 4))
-    empty = tvm.IRModule.from_expr(relay.Function([x], relay.concatenate([x, relay.const(np.ones((2, 4), "float32"))], 0)))
+    empty = tvm.IRModule.from_expr(
+        relay.Function([x], relay.concatenate([x, relay.const(np.ones((2, 4), "float32"))], 0))
+    )
     for name, mod, inputs in (("constant", constant, []), ("empty", empty, [np.zeros((0, 4), "float32")])):
         model = cases.compile_static(mod, inputs)
         model.export(tmp_path / f"{name}.so", threads=False)
@@ -180,7 +182,9 @@ def test_a_bundle_opens_no_other_file(small, exported, engine: str, tmp_path: Pa
         pytest.skip("strace is not installed")
     small(engine).save(tmp_path)
     program, bundle, log = cases.build_program("check.c", tmp_path / "plain"), exported(engine), tmp_path / "log"
-    cases.run("strace", "-f", "-e", "trace=openat,open,creat", "-o", log, program, bundle, "threads", tmp_path, cases.ROWS)
+    cases.run(
+        "strace", "-f", "-e", "trace=openat,open,creat", "-o", log, program, bundle, "threads", tmp_path, cases.ROWS
+    )
     opened = {Path(name) for name in re.findall(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]*)"', log.read_text())}
     system = {path for path in opened if path.name.startswith(("ld.so", "libc.", "libm.", "libpthread.", "libdl."))}
     own = {path for path in opened if path.parent == tmp_path}
@@ -197,7 +201,9 @@ def test_weights_are_mapped_from_the_file(tmp_path: Path):
     assert sizes.weights == weight.nbytes <= sizes.total <= weight.nbytes + 100_000
     call(tmp_path / "dense.so", model.inputs, model.outputs)
     mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("dense.so")]
-    total = sum(int(b, 16) - int(a, 16) for a, b in (line.split()[0].split("-") for line in mapped if " rw" not in line))
+    total = sum(
+        int(b, 16) - int(a, 16) for a, b in (line.split()[0].split("-") for line in mapped if " rw" not in line)
+    )
     assert total >= weight.nbytes
 
 
@@ -268,9 +274,7 @@ def test_errors_of_export_bundle(tmp_path: Path):
 def test_models_that_a_bundle_does_not_support(tmp_path: Path):
     with pytest.raises(TVMError, match="got GraphExecutorFactoryModule"):
         export_bundle(relay.build(_model(), "llvm"), tmp_path / "a.so")
-    plain = relay.build(
-        _model(), "c", executor=relay.backend.Executor("aot"), runtime=relay.backend.Runtime("crt")
-    )
+    plain = relay.build(_model(), "c", executor=relay.backend.Executor("aot"), runtime=relay.backend.Runtime("crt"))
     with pytest.raises(TVMError, match="a bundle needs a model compiled for runtime cpp, not for runtime crt"):
         export_bundle(plain, tmp_path / "a.c", "c")
     executable = relay.vm.compile(_model(), "llvm")
@@ -290,7 +294,10 @@ def test_header(tmp_path: Path):
     model = relay.build(mod, "c", executor=relay.backend.Executor("aot"))
     export_bundle(model, tmp_path / "net.c", "c", False)
     text = (tmp_path / "net.h").read_text()
-    assert "#define TVM_BUNDLE_INPUTS 4\n/* Input in/put: float32, shape (2, 3). */\n#define TVM_BUNDLE_INPUT_IN_PUT 0" in text
+    assert (
+        "#define TVM_BUNDLE_INPUTS 4\n/* Input in/put: float32, shape (2, 3). */\n#define TVM_BUNDLE_INPUT_IN_PUT 0"
+        in text
+    )
     assert re.findall(r"#define TVM_BUNDLE_INPUT_(\w+) ", text)[:3] == ["IN_PUT", "IN_PUT_1", "IN_PUT_2"]
     assert len(re.findall(r"^int \w+\(|^const char \*\w+\(|^void \w+\(", text, re.MULTILINE)) == len(FUNCTIONS) == 6
     for command in (["gcc", "-std=c99"], ["g++", "-std=c++17", "-x", "c++"]):

@@ -64,7 +64,7 @@ def test_rust_opens_a_bundle(small, exported, crate: Path, tmp_path: Path):
     assert "2 outputs are equal" in printed and "1 passed" in printed
 
 
-LINKED = '''
+LINKED = """
 fn main() {
     let mut model = unsafe { tvm_classic::Bundle::linked(tvm_classic::linked_bundle!("tvm_bundle")) }.unwrap();
     for i in 0..2 {
@@ -78,7 +78,7 @@ fn main() {
         std::fs::write(format!("result_{i}.bin"), values).unwrap();
     }
 }
-'''
+"""
 
 
 @pytest.mark.slow("compiles Rust and the runtime")
@@ -87,8 +87,9 @@ def test_rust_links_a_bundle(small, exported, crate: Path, tmp_path: Path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.rs").write_text(LINKED)
     shutil.copyfile(bundle, tmp_path / "libmodel.a")
-    link = 'println!("cargo:rustc-link-search=native={}", env!("CARGO_MANIFEST_DIR")); println!("cargo:rustc-link-lib=static=model");'
-    (tmp_path / "build.rs").write_text(f'fn main() {{ {link} println!("cargo:rustc-link-lib=m"); }}')
+    flags = (f"search=native={tmp_path}", "lib=static=model", "lib=m")
+    lines = "".join(f'println!("cargo:rustc-link-{flag}");' for flag in flags)
+    (tmp_path / "build.rs").write_text(f"fn main() {{ {lines} }}")
     package = '[package]\nname = "linked"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\n'
     (tmp_path / "Cargo.toml").write_text(f'{package}tvm-classic = {{ path = "{crate}" }}\n')
     small("static").save(tmp_path)

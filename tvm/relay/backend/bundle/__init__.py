@@ -34,15 +34,15 @@ def export_bundle(
     path : str or os.PathLike
         The file. The header has the same name with the suffix ``.h``.
     kind : str, optional
-        "shared" for a shared library (``.so``), "static" for a static library (``.a``), "c" for a C file (``.c``), which
-        requires target ``c``.
+        "shared" for a shared library (``.so``), "static" for a static library (``.a``), "c" for a C file (``.c``). A C
+        file requires target ``c``.
     threads : bool, optional
         Whether kernels run on all CPUs that the process may use. Without threads, the bundle contains no thread pool.
     ir_mod : IRModule, optional
-        The module that an executable was compiled from. It contains the types of the outputs, which an executable lacks.
+        The module that an executable was compiled from. An executable does not contain the types of its outputs.
     mod_name : str, optional
-        The name of the model of an executable. The public names start with ``tvm_bundle``, followed by the name unless it
-        is "default".
+        The name of the model of an executable. The public names start with ``tvm_bundle``, followed by the name unless
+        it is "default".
     cc : str, optional
         The compiler for another machine, such as "aarch64-linux-gnu-gcc".
 

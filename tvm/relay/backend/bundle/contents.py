@@ -49,7 +49,7 @@ class Tensor(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """A compiled model. ``data`` is the parts of its read-only data: the constants of a model with static shapes, or the
+    """A compiled model. ``data`` is its read-only data in parts: the constants of a model with static shapes, or the
     executable of the virtual machine, which contains its constants.
 
     A model with static shapes has a main function, whose parameters are the inputs, the constants at

@@ -71,7 +71,9 @@ def _one_text(files: Sequence[Path]) -> str:
 
 
 # Definitions of functions and variables with external linkage begin in the first column.
-_FUNCTION = re.compile(r"^(?!static|typedef|enum|#|extern|return|TVM_DLL static)[A-Za-z][\w ]*[ *]+(\w+)\([^;]*?\)\s*\{", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"^(?!static|typedef|enum|#|extern|return|TVM_DLL static)[A-Za-z][\w ]*[ *]+(\w+)\([^;]*?\)\s*\{", re.MULTILINE
+)
 _VARIABLE = re.compile(r"^const [\w ]*[ *]+(\w+) = ", re.MULTILINE)
 
 

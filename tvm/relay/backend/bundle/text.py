@@ -10,7 +10,15 @@ from .contents import ALIGNMENT, Contents, Tensor, identifiers
 from .runtime_source import types_text
 
 # The types that generated C code and the runtime both define.
-SHARED_TYPES = ("DLDevice", "DLDataType", "DLTensor", "TVMValue", "TVMParallelGroupEnv", "TVMTensorSpec", "TVMRuntimeTable")
+SHARED_TYPES = (
+    "DLDevice",
+    "DLDataType",
+    "DLTensor",
+    "TVMValue",
+    "TVMParallelGroupEnv",
+    "TVMTensorSpec",
+    "TVMRuntimeTable",
+)
 
 _FUNCTIONS = """\
 /* Creates a handle. */
@@ -20,8 +28,8 @@ int {p}_create(tvm_bundle **out);
 int {p}_set_input(tvm_bundle *bundle, int index, const void *data, uint64_t nbytes, const int64_t *shape);
 /* Runs the model with the inputs that were set. */
 int {p}_run(tvm_bundle *bundle);
-/* Returns the address, the size and the shape of an output, which are valid until the next call of another function with
- * this handle. `nbytes` and `shape` may be NULL. */
+/* Returns the address, the size and the shape of an output, which are valid until the next call of another function
+ * with this handle. `nbytes` and `shape` may be NULL. */
 int {p}_get_output(tvm_bundle *bundle, int index, const void **data, uint64_t *nbytes, const int64_t **shape);
 /* Returns the message of the last error of a handle; without a handle, of the calling thread. */
 const char *{p}_error(const tvm_bundle *bundle);
@@ -104,7 +112,8 @@ def description(contents: Contents, threads: bool, has_data: bool) -> str:
     if contents.is_static:
         lines += [
             "  .run = run_main, .constant_offsets = constant_offsets, .workspace_sizes = workspace_sizes,",
-            f"  .constant_count = {len(contents.constant_offsets)}, .workspace_count = {len(contents.workspace_sizes)},",
+            f"  .constant_count = {len(contents.constant_offsets)},",
+            f"  .workspace_count = {len(contents.workspace_sizes)},",
         ]
     else:
         lines += [f"  .kernels = bundle_kernels, .kernel_count = {len(contents.kernels)},"]
@@ -135,7 +144,11 @@ def _data(contents: Contents) -> list[str]:
     words = [f"0x{word:x}ull" for (word,) in struct.iter_unpack("<Q", data)]
     rows = [", ".join(words[i : i + 8]) for i in range(0, len(words), 8)]
     head = f"static const uint64_t {data_symbol(contents)}[] __attribute__((aligned({ALIGNMENT}))) = {{"
-    little = ["#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__", '#error "the data of the model is little endian"', "#endif"]
+    little = [
+        "#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__",
+        '#error "the data of the model is little endian"',
+        "#endif",
+    ]
     return [*little, head, ",\n".join(rows), "};", ""]
 
 
@@ -165,14 +178,18 @@ def _kernel_table(contents: Contents) -> list[str]:
 
 def model_declarations() -> str:
     """Return the declarations of the variables of a model whose code is in object files."""
-    return "extern const TVMRuntimeTable *__tvm_runtime_table __attribute__((weak));\nextern void *__tvm_module_ctx __attribute__((weak));\n"
+    lines = ("const TVMRuntimeTable *__tvm_runtime_table", "void *__tvm_module_ctx")
+    return "".join(f"extern {line} __attribute__((weak));\n" for line in lines)
 
 
 def model_source(contents: Contents, source: str) -> str:
     """Return C code of a model such that it can follow the runtime in one file."""
     renamed = {name: f"{contents.prefix}__model_{name}" for name in SHARED_TYPES}
     before = [f"#define {name} {new}" for name, new in renamed.items()]
-    before += [f"#define {name} {contents.prefix}{name}" for name in ("__tvm_runtime_table", "__tvm_module_ctx", "__tvm_main__")]
+    before += [
+        f"#define {name} {contents.prefix}{name}"
+        for name in ("__tvm_runtime_table", "__tvm_module_ctx", "__tvm_main__")
+    ]
     return "\n".join([*before, source, *(f"#undef {name}" for name in renamed), ""])
 
 
