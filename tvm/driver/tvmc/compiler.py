@@ -61,20 +61,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     generate_quantization_args(parser)
     _add_dump_options(parser)
     frontends.add_model_format(parser)
-    parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
-    parser.add_argument(
-        "-f",
-        "--output-format",
-        choices=["so", "mlf", "bundle"],
-        default="so",
-        help="so: a library in a package; mlf: Model Library Format; bundle: model and runtime in a .so, .a or .c",
-    )
-    parser.add_argument(
-        "--bundle-threads",
-        choices=["on", "off"],
-        default="on",
-        help="whether kernels of a bundle use all CPUs (default: on)",
-    )
+    _add_output_options(parser)
     parser.add_argument(
         "--pass-config", action="append", metavar="name=value", help="an option of a pass; can be given several times"
     )
@@ -115,6 +102,24 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--module-name", default="default", help="name of the module, a prefix of its functions")
     _add_print_options(parser)
     apply_defaults(parser, json_params)
+
+
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the file to write."""
+    parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
+    parser.add_argument(
+        "-f",
+        "--output-format",
+        choices=["so", "mlf", "bundle"],
+        default="so",
+        help="so: a library in a package; mlf: Model Library Format; bundle: model and runtime in a .so, .a or .c",
+    )
+    parser.add_argument(
+        "--bundle-threads",
+        choices=["on", "off"],
+        default="on",
+        help="whether kernels of a bundle use all CPUs (default: on)",
+    )
 
 
 def _add_dump_options(parser: argparse.ArgumentParser) -> None:
