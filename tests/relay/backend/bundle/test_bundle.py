@@ -16,6 +16,7 @@ from tests.relay.backend.bundle import cases
 from tvm import relay
 from tvm.error import TVMError
 from tvm.relay.backend.bundle import export_bundle, runtime_source
+from tvm.testing.bundle import _Info, run_bundle
 
 ENGINES = ("static", "dynamic")
 FUNCTIONS = {"create", "set_input", "run", "get_output", "error", "destroy"}
@@ -61,24 +62,10 @@ def test_wrong_calls(exported, check_program, engine: str, seed: int):
     assert cases.run(check_program(), exported(engine), "wrong", 2000, seed) == "ok\n"
 
 
-def call(path: Path, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> list[bytes]:
-    """Run a shared bundle in this process; return the bytes of its outputs."""
-    library, handle = ctypes.CDLL(str(path)), ctypes.c_void_p()
-    library.tvm_bundle_error.restype = ctypes.c_char_p
-    assert library.tvm_bundle_create(ctypes.byref(handle)) == 0
-    for i, value in enumerate(inputs):
-        shape = (ctypes.c_int64 * max(value.ndim, 1))(*value.shape)
-        data = value.ctypes.data_as(ctypes.c_void_p)
-        status = library.tvm_bundle_set_input(handle, i, data, ctypes.c_uint64(value.nbytes), shape)
-        assert status == 0, library.tvm_bundle_error(handle)
-    assert library.tvm_bundle_run(handle) == 0, library.tvm_bundle_error(handle)
-    found = []
-    for i in range(len(outputs)):
-        data, size = ctypes.c_void_p(), ctypes.c_uint64()
-        assert library.tvm_bundle_get_output(handle, i, ctypes.byref(data), ctypes.byref(size), None) == 0
-        found.append(ctypes.string_at(data.value, size.value))
-    library.tvm_bundle_destroy(handle)
-    return found
+def check_outputs(model: cases.Compiled, path: Path) -> None:
+    """Run a shared bundle in this process and compare its outputs bit for bit."""
+    found = run_bundle(path, model.inputs)
+    assert [(a.shape, a.tobytes()) for a in found] == [(a.shape, a.tobytes()) for a in model.outputs]
 
 
 def random_module(rng: np.random.Generator, dtype: str) -> tuple[tvm.IRModule, list[np.ndarray]]:
@@ -87,7 +74,7 @@ def random_module(rng: np.random.Generator, dtype: str) -> tuple[tvm.IRModule, l
     x, y = relay.var("x", shape=shape, dtype=dtype), relay.var("y", shape=shape, dtype=dtype)
     unary = [relay.nn.relu, relay.negative, relay.abs, lambda v: relay.sum(v, axis=[0], keepdims=True)]
     binary = [relay.add, relay.multiply, relay.maximum, relay.subtract]
-    values = [x, y, relay.const(rng.integers(-3, 4, shape).astype(dtype))]
+    values = [x, y, relay.const(rng.integers(-3, 4, shape).astype(dtype), dtype)]
     for _ in range(int(rng.integers(3, 12))):
         left, right = (values[int(i)] for i in rng.integers(0, len(values), 2))
         value = unary[int(rng.integers(4))](left) if rng.random() < 0.4 else binary[int(rng.integers(4))](left, right)
@@ -104,7 +91,7 @@ def test_random_graphs(dtype: str, rng: np.random.Generator, seed: int, tmp_path
     mod, inputs = random_module(rng, dtype)
     model = cases.compile_static(mod, inputs)
     model.export(tmp_path / "random.so", threads=False)
-    assert call(tmp_path / "random.so", inputs, model.outputs) == [a.tobytes() for a in model.outputs]
+    check_outputs(model, tmp_path / "random.so")
 
 
 @pytest.mark.slow("compiles the runtime")
@@ -117,7 +104,7 @@ def test_a_model_without_inputs_and_one_without_elements(tmp_path: Path):
     for name, mod, inputs in (("constant", constant, []), ("empty", empty, [np.zeros((0, 4), "float32")])):
         model = cases.compile_static(mod, inputs)
         model.export(tmp_path / f"{name}.so", threads=False)
-        assert call(tmp_path / f"{name}.so", inputs, model.outputs) == [a.tobytes() for a in model.outputs]
+        check_outputs(model, tmp_path / f"{name}.so")
 
 
 @pytest.mark.slow("compiles the runtime")
@@ -199,7 +186,7 @@ def test_weights_are_mapped_from_the_file(tmp_path: Path):
     model = cases.compile_static(mod, [np.ones((1, 1024), "float32")])
     sizes = model.export(tmp_path / "dense.so")
     assert sizes.weights == weight.nbytes <= sizes.total <= weight.nbytes + 100_000
-    call(tmp_path / "dense.so", model.inputs, model.outputs)
+    check_outputs(model, tmp_path / "dense.so")
     mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("dense.so")]
     total = sum(
         int(b, 16) - int(a, 16) for a, b in (line.split()[0].split("-") for line in mapped if " rw" not in line)
@@ -227,23 +214,8 @@ def test_size_of_mobilenet(tmp_path: Path):
 
     path, model = tmp_path / "net.so", str(cases.ROOT / "demo" / "mobilenet_v2.onnx")
     assert not _main(["compile", "--target", "llvm", "--output-format", "bundle", "--output", str(path), model])
-    described = ctypes.c_uint64.from_address(_field(path, "weight_bytes")).value
-    assert path.stat().st_size <= described + 300_000
-
-
-class _Info(ctypes.Structure):
-    _fields_ = [
-        ("abi_version", ctypes.c_uint32), ("size", ctypes.c_uint32), ("model", ctypes.c_char_p),
-        ("input_count", ctypes.c_int32), ("output_count", ctypes.c_int32), ("inputs", ctypes.c_void_p),
-        ("outputs", ctypes.c_void_p), ("weight_bytes", ctypes.c_uint64),
-    ]  # fmt: skip
-
-
-def _field(path: Path, name: str) -> int:
-    """Return the address of a field of a bundle's description."""
-    library = ctypes.CDLL(str(path))
-    start = ctypes.addressof(ctypes.c_char.in_dll(library, "tvm_bundle_description"))
-    return start + getattr(_Info, name).offset
+    info = _Info.in_dll(ctypes.CDLL(str(path)), "tvm_bundle_description")
+    assert path.stat().st_size <= info.weight_bytes + 300_000
 
 
 # ---- errors in Python ----
