@@ -81,9 +81,9 @@ def outputs(lib, values, flush: bool = False) -> list:
 
 def compare_bundle(name: str, seed: int) -> str:
     """Return "pass", or the difference between a bundle and the graph executor."""
+    from tools.run_bundle import run_bundle
     from tvm import relay
     from tvm.relay.backend.bundle import export_bundle
-    from tvm.testing.bundle import run_bundle
 
     mod, params = load(name)
     values = random_inputs(mod, params, seed)

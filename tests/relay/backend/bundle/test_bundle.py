@@ -13,10 +13,10 @@ import pytest
 
 import tvm
 from tests.relay.backend.bundle import cases
+from tools.run_bundle import Info, run_bundle
 from tvm import relay
 from tvm.error import TVMError
 from tvm.relay.backend.bundle import export_bundle, runtime_source
-from tvm.testing.bundle import _Info, run_bundle
 
 ENGINES = ("static", "dynamic")
 FUNCTIONS = {"create", "set_input", "run", "get_output", "error", "destroy"}
@@ -214,7 +214,7 @@ def test_size_of_mobilenet(tmp_path: Path):
 
     path, model = tmp_path / "net.so", str(cases.ROOT / "demo" / "mobilenet_v2.onnx")
     assert not _main(["compile", "--target", "llvm", "--output-format", "bundle", "--output", str(path), model])
-    info = _Info.in_dll(ctypes.CDLL(str(path)), "tvm_bundle_description")
+    info = Info.in_dll(ctypes.CDLL(str(path)), "tvm_bundle_description")
     assert path.stat().st_size <= info.weight_bytes + 300_000
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.relay.backend.bundle import cases
 
-# `python -m tools fuzz bundles` sets the number.
+# `python -m tools fuzz bindings` sets the number.
 CASES = os.environ.get("TVM_FUZZ_CASES", "60")
 
 

@@ -1,4 +1,4 @@
-"""Run a shared bundle in this process, for tests."""
+"""Run a shared bundle in this process, for tests and comparisons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..error import TVMError
+from tvm.error import TVMError
 
 
 class _Tensor(ctypes.Structure):
@@ -21,7 +21,7 @@ class _Tensor(ctypes.Structure):
     ]  # fmt: skip
 
 
-class _Info(ctypes.Structure):
+class Info(ctypes.Structure):
     """``tvm_bundle_info``."""
 
     _fields_ = [
@@ -53,7 +53,7 @@ def run_bundle(path: str | os.PathLike, inputs: Sequence[np.ndarray]) -> list[np
     """
     library, handle = ctypes.CDLL(os.path.abspath(path)), ctypes.c_void_p()
     library.tvm_bundle_error.restype = ctypes.c_char_p
-    info = _Info.in_dll(library, "tvm_bundle_description")
+    info = Info.in_dll(library, "tvm_bundle_description")
 
     def check(status: int) -> None:
         if status:
@@ -79,4 +79,4 @@ def run_bundle(path: str | os.PathLike, inputs: Sequence[np.ndarray]) -> list[np
         library.tvm_bundle_destroy(handle)
 
 
-__all__ = ["run_bundle"]
+__all__ = ["Info", "run_bundle"]
