@@ -139,7 +139,8 @@ def fuzz_bindings(given: Given) -> list[Step]:
     environment = {"TVM_FUZZ_CASES": given["cases"], "TVM_TEST_SEED": seed(given),
                    "TVM_FUZZ_LIBRARY": str(ROOT / "csrc" / "build" / "asan" / "libtvm_runtime.so")}  # fmt: skip
     library = Step(("make", "--no-print-directory", "-C", "csrc", "asan"))
-    return [library, pytest("tests/runtime/test_cpp.py tests/runtime/test_rust.py", "", "-k", "damaged", **environment)]
+    files = "tests/runtime/test_cpp.py tests/runtime/test_rust.py tests/relay/backend/bundle/test_languages.py"
+    return [library, pytest(files, "", "-k", "damaged", **environment)]
 
 
 def fuzz_tune(given: Given) -> list[Step]:
@@ -279,8 +280,8 @@ FUZZ = {
                     (Option("--kills", "kills for each kind of search", "N", "50"), SEED)),
     "rpc": in_c("fuzz-rpc", "damaged messages into RPC servers, clients, trackers and proxies, under ASan",
                 "tests/rpc/test_fuzz.py"),
-    "bindings": Command("damaged packages and libraries of models from C++, under ASan, and from Rust", fuzz_bindings,
-                        (Option("--cases", "damaged copies of each file", "N", "20000"), SEED)),
+    "bindings": Command("damaged packages, libraries and bundles from C and C++, under ASan, and from Rust",
+                        fuzz_bindings, (Option("--cases", "damaged copies of each file", "N", "20000"), SEED)),
     "vm": in_c("fuzz-vm", "damaged executables of the virtual machine, under ASan"),
     "vta": in_c("fuzz-vta", "hostile instruction streams into the simulated accelerator, under ASan"),
     "keras": damaged_files("Keras", "tests/relay/frontend/keras/test_keras_reader.py"),

@@ -141,7 +141,7 @@ static void finish_share(Pool *own) {
   if (atomic_fetch_sub(&own->running, 1) == 1 && atomic_load(&own->caller_asleep)) word_wake(&own->running);
 }
 
-static bool take(Slot *slot, uint32_t offered) {
+static bool take_share(Slot *slot, uint32_t offered) {
   return atomic_compare_exchange_strong(&slot->state, &offered, offered + 1);
 }
 
@@ -173,7 +173,7 @@ static void *worker_main(void *opaque) {
   for (;;) {
     uint32_t offer = next_offer(argument.pool, slot);
     if (!is_offer(offer)) return NULL;
-    if (!take(slot, offer)) continue;
+    if (!take_share(slot, offer)) continue;
     Region *region = slot->region;
     float_state_follow(region->float_state);
     run_share(region, argument.index);
@@ -273,7 +273,7 @@ static void steal_shares(Pool *own, Region *region, int shares) {
     uint32_t state;
     while (is_offer(state = atomic_load_explicit(&slot->state, memory_order_acquire))) {
       if (until == 0) until = tvm_now() + STEAL_SECONDS;
-      if (tvm_now() >= until && take(slot, state)) {
+      if (tvm_now() >= until && take_share(slot, state)) {
         run_share(region, i);
         finish_share(own);
         break;
