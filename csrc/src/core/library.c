@@ -45,48 +45,6 @@ int tvm_read_file(const char *path, unsigned char **out, size_t *out_size) {
   return 0;
 }
 
-enum { LANES = 4, STEP = 8 * LANES };
-
-static uint64_t mix(uint64_t state, uint64_t word) {
-  state = (state ^ word) * 0xff51afd7ed558ccdu;
-  return state ^ state >> 32;
-}
-
-/* Mixes one word into each lane. The lanes are independent of each other, so memory bandwidth limits the speed. */
-static void mix_lanes(uint64_t *lanes, const unsigned char *at) {
-  for (int i = 0; i < LANES; ++i) {
-    uint64_t word;
-    memcpy(&word, at + 8 * i, 8);
-    lanes[i] = mix(lanes[i], word);
-  }
-}
-
-uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int count) {
-  unsigned char held[STEP];
-  uint64_t lanes[LANES], total = 0;
-  size_t holds = 0;
-  for (int i = 0; i < count; ++i) total += sizes[i];
-  for (int i = 0; i < LANES; ++i) lanes[i] = mix(total, 0x9e3779b97f4a7c15u * (i + 1));
-  for (int i = 0; i < count; ++i) {
-    const unsigned char *at = parts[i], *end = at + sizes[i];
-    /* Complete a step that began in a previous part. */
-    while (holds && at < end) {
-      held[holds++] = *at++;
-      if (holds < STEP) continue;
-      mix_lanes(lanes, held);
-      holds = 0;
-    }
-    for (; end - at >= STEP; at += STEP) mix_lanes(lanes, at);
-    while (at < end) held[holds++] = *at++;
-  }
-  uint64_t state = lanes[0];
-  for (int i = 1; i < LANES; ++i) state = mix(state, lanes[i]);
-  for (size_t i = 0; i < holds; ++i) state = mix(state, held[i]);
-  return state;
-}
-
-uint64_t TVMChecksum(const void *data, size_t size) { return TVMChecksumOfParts(&data, &size, 1); }
-
 /* Checks the checksum at the end of a library. If at least half of the magic's bytes match, the magic is damaged and the
  * library is rejected. Otherwise the library has no checksum, which is an error only if `must` is set. */
 static int check_seal(const char *path, const unsigned char *bytes, size_t size, bool must) {
