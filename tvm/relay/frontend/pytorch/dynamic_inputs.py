@@ -1,8 +1,8 @@
 """Search for the input shapes of TorchScript models, whose files contain only the names and types of inputs.
 
-Dimensions are dynamic. A trace that was not saved contains the ranks of its inputs. Other ranks are tried until the model
-can be imported: if an operator rejects a rank, or the model raises an exception, the inputs that the operator depends on
-get the next rank. State that a run stores in attributes becomes additional inputs.
+Dimensions are dynamic. A trace that was not saved contains the ranks of its inputs. Other ranks are tried until the
+model can be imported: if an operator rejects a rank, or the model raises an exception, the inputs that the operator
+depends on get the next rank. State that a run stores in attributes becomes additional inputs.
 """
 
 from __future__ import annotations
