@@ -40,6 +40,7 @@ def test_layers_in_both_directions_with_projections():
     check(model, (2, 5, 3), (Any(), Any(), 3), [(1, 6, 3), (3, 2, 3)])
 
 
+@pytest.mark.slow("exports and compiles two layers in both directions")
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_an_exported_program_has_a_dynamic_batch(kind):
     torch.manual_seed(0)
