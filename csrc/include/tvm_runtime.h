@@ -351,6 +351,8 @@ TVM_DLL int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size
 TVM_DLL uint64_t TVMChecksum(const void *data, size_t size);
 /* Computes the checksum of data that is stored in several buffers. */
 TVM_DLL uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int count);
+/* Computes the checksum of the first `size` bytes of a file, which is read in blocks. */
+TVM_DLL int TVMChecksumOfFile(const char *path, uint64_t size, uint64_t *out);
 /* Loads a module of device kernels. Format: "TVMDEV01", the length of a JSON text as eight bytes (little endian), the
  * JSON text, the images. JSON text: {"kind": "opencl", "cuda" or another device's name, "images": [{"format", "arch",
  * "offset" from the end of the text, "size"}], "kernels": {name: {"args": [types], "launch": [thread tags], "threads":

@@ -150,6 +150,7 @@ C_SIGNATURES: dict[str, tuple] = {
     "TVMModGetImport": (C_STATUS, (C_ADDRESS, C_INT, C_ADDRESS)),
     "TVMModGetFunction": (C_STATUS, (C_ADDRESS, C_TEXT, C_INT, C_ADDRESS)),
     "TVMChecksumOfParts": (C_U64, (C_ADDRESS, C_ADDRESS, C_INT)),
+    "TVMChecksumOfFile": (C_STATUS, (C_TEXT, C_U64, C_ADDRESS)),
     "TVMModGetSymbol": (C_ADDRESS, (C_ADDRESS, C_TEXT)),
     "TVMReleaseFreeMemory": (None, ()),
     "TVMThreadPoolSize": (C_INT, ()),

@@ -28,6 +28,7 @@ from ._abi import (
     C_SIGNATURES,
     C_SIZE,
     C_TEXT,
+    C_U64,
     ByteArray,
     DLDataType,
     DLDevice,
@@ -388,6 +389,13 @@ def checksum(parts: Sequence[bytes | memoryview]) -> int:
     addresses = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     sizes = (C_SIZE * len(arrays))(*(array.size for array in arrays))
     return lib.TVMChecksumOfParts(addresses, sizes, len(arrays))
+
+
+def checksum_of_file(path: str, size: int) -> int:
+    """Compute the checksum of the first ``size`` bytes of a file, which is read in blocks."""
+    out = C_U64()
+    check(lib.TVMChecksumOfFile(os.fsencode(path), size, ctypes.addressof(out)))
+    return out.value
 
 
 def bytes_at(address: int, size: int) -> bytes:

@@ -7,6 +7,7 @@ import os
 import pytest
 
 pytest.importorskip("onnx")
+pytestmark = pytest.mark.usefixtures("quick_code")
 COUNT = os.environ.get("TVM_CONFORMANCE_CASES", "30")
 
 

@@ -30,7 +30,7 @@ from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
-from .pack_dense import first_columns, pack_tiles, pack_words
+from .pack_dense import first_columns, pack_tiles, pack_words, word_depth
 
 LOG = logging.getLogger("tvm")
 # With at most this many terms, a sum of int8 products and its zero-point correction fit int32.
@@ -309,7 +309,8 @@ def _pack_weight(node: Call, target: Target) -> RelayExpr | None:
     units = array.shape[0]
     if kind is not None and panel_width(units) is None:
         array = np.pad(array, ((0, -units % PANEL), (0, 0)))
-    packed = pack_words(array) if kind is None else pack_tiles(array, kind)
+    depth = word_depth(target, type_of(data).dtype, type_of(weight).dtype, "int32", int(shape[0]))
+    packed = pack_words(array, depth) if kind is None else pack_tiles(array, kind)
     layout = f"NC{packed.shape[2]}c{packed.shape[3]}n{packed.shape[4]}c"
     own = None if kind is None else array.shape[0]
     output = contrib_dense_pack(data, Constant(packed), layout, own, "int32")
