@@ -60,6 +60,7 @@ class CodeInfo(NamedTuple):
     writes a file in one of the formats of the back end; ``objects()`` returns object files to be linked together, if
     there are several. ``to_bytes()`` returns the bytes that `load_binary` of the type key reads. ``triple`` is the
     target triple of machine code; ``needs()`` returns the name of its CPU and the CPU features that the code uses.
+    ``programs`` contains the lowered functions by target, and ``name`` their name, of a module that ``tvm.build`` made.
     """
 
     load: Callable[[], JitCode] | None = None
@@ -72,6 +73,8 @@ class CodeInfo(NamedTuple):
     triple: str = ""
     objects: Callable[[], Iterable[bytes]] | None = None
     needs: Callable[[], Mapping[str, Any]] | None = None
+    programs: Mapping[Any, Any] | None = None
+    name: str = ""
 
 
 class Module:
@@ -295,6 +298,13 @@ class Module:
         _lib.check(lib.TVMModClearImports(self._module))
 
     # ---- properties ----
+
+    @property
+    def ir_module_by_target(self) -> Mapping[Any, Any]:
+        """The lowered functions of a module that ``tvm.build`` made, by target."""
+        if self._info.programs is None:
+            raise AttributeError("ir_module_by_target: only modules that tvm.build returned have lowered functions")
+        return self._info.programs
 
     @property
     def type_key(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....error import TVMError
 from ....ir.transform import PassContext
 from ....target import Target
 from ....target.backend import backend_of
@@ -43,10 +42,6 @@ def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
         made = compile_plain(model, target, is_unpacked)
         plain = plain_model(made, model)
         return _factory(model, made, plain_module(plain), {}, "", plain)
-    if model.constant_pools:
-        raise TVMError(
-            "constant memory pools require target c: machine code takes a separate address for each constant"
-        )
     made = compile_objects(model, target, (main_symbol if is_unpacked else local_main_symbol)(model.name))
     plain = plain_model(made, model)
     return _factory(model, made, plain_module(plain), {}, "", plain)

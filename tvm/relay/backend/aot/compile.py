@@ -86,8 +86,8 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
 
 
 def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compiled:
-    """Compile a program to machine code that does not call the runtime. The constants are parameters of the main
-    function."""
+    """Compile a program to machine code that does not call the runtime. The constants are in the constant pools, or
+    parameters of the main function if there are none."""
     ctx = PassContext.current()
     kernels: dict[str, RawKernel] = {}
     made: list[tuple[MainFunction, Planned]] = []
@@ -97,7 +97,7 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
             loops = quiet_asserts(convert_for_loops_to_serial(_loops(kernel)))
             raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, _OF_MICROCONTROLLERS)
             yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
-        main = main_function(model.program, model.name, kernels, link_constants=False)
+        main = main_function(model.program, model.name, kernels, link_constants=bool(model.constant_pools))
         planned = plan_main(main.function, model.executor, pools_of(model))
         made.append((main, planned))
         function = planned.function.with_attr("global_symbol", symbol)

@@ -42,6 +42,11 @@ class Tensor(NamedTuple):
         """The size of the data in bytes; zero for a tensor without elements."""
         return math.prod(self.shape) * info(self.type.dtype).bytes
 
+    @property
+    def description(self) -> str:
+        """The data type and the shape in words."""
+        return f"{self.type.dtype}, shape {self.shape}"
+
 
 class MainFunction(NamedTuple):
     """The main function before memory planning. Its parameters are the inputs, the constants that the code does not

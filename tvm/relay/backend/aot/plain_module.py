@@ -44,8 +44,9 @@ def plain_model(made: Compiled, model: CompiledModel) -> PlainModel:
     """Return the C source of a compiled model. It includes the kernels if they are generated as C."""
     memory = [_pool(made.planned, info) for info in made.planned.pools]
     main = made.main
-    passes = bool(model.workspace_pools)
-    interface = Interface(model.name, main.inputs, main.outputs, memory, passes, main.constants)
+    places = dict(made.planned.function.attrs.get("io_tensor_pool_allocations") or {})
+    passes = bool(model.workspace_pools or places)
+    interface = Interface(model.name, main.inputs, main.outputs, memory, passes, main.constants, places)
     text = _model_text(made, interface, model)
     kernels = made.code if isinstance(made.code, Module) else None
     return PlainModel(interface, text, header(interface) if interface_of(model.executor)[0] == "c" else "", kernels)
@@ -104,7 +105,8 @@ def _model_text(made: Compiled, interface: Interface, model: CompiledModel) -> s
 
 def _main_declaration(interface: Interface, symbol: str) -> list[str]:
     """Return the declaration of a main function that is defined in an object file."""
-    count = len(interface.inputs) + len(interface.constants) + len(interface.outputs) + len(interface.memory)
+    tensors = 0 if interface.places else len(interface.inputs) + len(interface.outputs)
+    count = tensors + len(interface.constants) + len(interface.memory)
     return [f"int32_t {symbol}({', '.join(['const void*'] * count) or 'void'});", ""]
 
 
