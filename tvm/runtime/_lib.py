@@ -390,6 +390,16 @@ def checksum(parts: Sequence[bytes | memoryview]) -> int:
     return lib.TVMChecksumOfParts(addresses, sizes, len(arrays))
 
 
+def cpu_lacks(feature: str) -> bool:
+    """Return whether the CPU is known to lack a feature (LLVM name)."""
+    return lib.TVMCpuHas(feature.encode()) == 0
+
+
+def check_cpu_needs(path: str) -> None:
+    """Check that the CPU has the features that an exported file needs; otherwise running it would crash the process."""
+    check(lib.TVMCheckCpuNeeds(os.fsencode(path)))
+
+
 def bytes_at(address: int, size: int) -> bytes:
     """Return a copy of memory."""
     return ctypes.string_at(address, size)

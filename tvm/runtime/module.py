@@ -665,12 +665,11 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
     if not os.path.isfile(name):
         raise ValueError(f"load_module: the file '{name}' does not exist")
     kind = fmt or os.path.splitext(name)[1].lstrip(".")
-    if kind in _LINKED_FORMATS | _LIBRARY_FORMATS:
-        from .export import check_needs, link_objects
+    if kind in _LINKED_FORMATS:
+        from .export import link_objects
 
-        check_needs(name)
-        if kind in _LINKED_FORMATS:
-            return link_objects(name, kind)
+        _lib.check_cpu_needs(name)
+        return link_objects(name, kind)
     if kind not in _LIBRARY_FORMATS:
         loaders = FILE_LOADERS()
         loader = loaders.get(kind) or get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)
