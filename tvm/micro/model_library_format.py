@@ -144,6 +144,7 @@ def _description(model: ExportableModule, targets: Sequence[Any], when: datetime
     """Return the metadata that all kinds of models have."""
     return {
         "model_name": _name_of_model(model),
+        "tvm_version": __version__,
         "export_datetime": when.strftime("%Y-%m-%d %H:%M:%SZ"),
         "target": [str(target).strip() for target in targets],
     }
