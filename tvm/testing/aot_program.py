@@ -65,7 +65,7 @@ class Program:
         main.write_text(program_text(self.models, self.extras))
         macros = [f"-D{name}={value}" for name, value in self.extras.macros.items()]
         objects.append(self._compile(main, [*_MAIN_FLAGS, *macros, f"-I{self.folder}"]))
-        self._gcc("linking the models", ["-o", str(self.binary), *map(str, objects), "-lm"])
+        self._gcc("linking the models", ["-o", str(self.binary), *map(str, objects), "-lm", "-pthread"])
 
     def _machine_code(self, model: PlainModel) -> list[Path]:
         """The object files of kernels that are not in the C file."""

@@ -52,6 +52,7 @@ class Interface(NamedTuple):
     constants: Sequence[Tensor] = ()
     places: Mapping[str, PoolAllocation] = MappingProxyType({})
     devices: Sequence[str] = ()
+    has_parallel_for: bool = False
 
     @property
     def workspaces(self) -> list[Pool]:
@@ -147,7 +148,21 @@ def _declared(interface: Interface) -> list[str]:
     lines = _structs(interface)
     for kind in _MAPPED if interface.places else ():
         lines += [f"/* Return the addresses of the {kind} in the memory pools. */", f"{_map_signature(interface, kind)};"]
+    lines += parallel_for_lines(interface) if interface.has_parallel_for else []
     return [*lines, *_run_comment(interface), f"{_run_signature(interface)};", ""]
+
+
+def parallel_for_lines(interface: Interface) -> list[str]:
+    """Return the declaration of the variable by which programs provide threads."""
+    name = f"{interface.prefix}_parallel_for"
+    return [
+        "/* The function that runs the iterations of parallel loops, or 0 to run them on the calling thread. It calls",
+        " * body(data, begin, end) for ranges that contain each of the iterations 0 to count - 1 once, in any order and",
+        " * possibly at the same time. It returns after all calls have ended: 0, or another number if a call returned",
+        " * another number or could not be made. Set this variable before the first run. */",
+        f"extern int32_t (*{name})(int32_t (*body)(void* data, int32_t begin, int32_t end), void* data, int32_t count);",
+        "",
+    ]
 
 
 def _map_signature(interface: Interface, kind: str) -> str:
