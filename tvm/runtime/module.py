@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..error import TVMError
 from ..hooks import Hook
 from . import _lib, host_cpu
+from .graph_factory import TYPE_KEY as FACTORY
 from ._lib import lib
 from .benchmark import BenchmarkResult
 from .devices import Device
@@ -30,7 +31,9 @@ from .registry import get_device_func, get_global_func
 
 # (type key, name) -> a Python function for modules of that type, which replaces a C function of the same name; its
 # first argument is the module.
-PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
+PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
+    (FACTORY, "list_module_names"): lambda factory: [factory["get_name"]()],
+}
 
 
 class ModulePropertyMask(IntFlag):

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from ....error import TVMError
+from ....ir.memory_pools import ConstantPoolInfo
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import ModulePass, Pass, PassInfo
@@ -110,7 +111,8 @@ def CreateFunctionMetadata(
     Parameters
     ----------
     mod : IRModule
-        The functions; the attribute ``target`` of each is its target.
+        The functions; the attribute ``target`` of each is its target. The attribute ``pool_args`` of the module or of
+        the main function lists the memory pools, whose sizes are part of the main function's.
     workspace_byte_alignment : int
         The alignment of allocations.
     constant_byte_alignment : int
@@ -119,7 +121,7 @@ def CreateFunctionMetadata(
     Returns
     -------
     dict of str to FunctionInfo
-        The memory use of each function, by symbol.
+        The memory use of each function, by its name in the module.
 
     Raises
     ------
@@ -136,9 +138,19 @@ def CreateFunctionMetadata(
         io = sum(byte_size(buffer) for buffer in function.buffer_map.values())
         workspace = calculate_workspace_bytes(function, workspace_byte_alignment)
         constants = calculate_constant_bytes(function, constant_byte_alignment)
-        symbol = str(function.attrs.get("global_symbol", var.name_hint))
-        found[symbol] = FunctionInfo({target: workspace}, {target: io}, {target: constants}, {target: function}, {})
+        for pool in _pools_of(mod, function) if var.name_hint == MAIN else ():
+            if isinstance(pool.pool, ConstantPoolInfo):
+                constants += pool.allocated_size
+            else:
+                workspace += pool.allocated_size
+        found[var.name_hint] = FunctionInfo(
+            {target: workspace}, {target: io}, {target: constants}, {target: function}, {}
+        )  # fmt: skip
     return found
+
+
+def _pools_of(mod: IRModule, main: PrimFunc) -> tuple[Any, ...]:
+    return tuple(main.attrs.get("pool_args") or mod.attrs.get("pool_args") or ())
 
 
 def CreateExecutorMetadata(
@@ -150,7 +162,8 @@ def CreateExecutorMetadata(
     ----------
     mod : IRModule
         The lowered module. The attributes ``input_vars`` and ``output_vars`` of its main function list the parameters
-        that are inputs and outputs.
+        that are inputs and outputs, and ``pool_args`` the memory pools. The attribute ``io_tensor_pool_allocations`` of
+        the function or of the module maps inputs and outputs to their pools.
     mod_name : str
         The name of the model.
     executor : Executor
@@ -174,6 +187,9 @@ def CreateExecutorMetadata(
         raise TVMError(f"CreateExecutorMetadata: the module has no function {MAIN}")
     main = mod[MAIN]
     assert isinstance(main, PrimFunc)
+    io = "io_tensor_pool_allocations"
+    if io in mod.attrs and io not in main.attrs:
+        main = main.with_attr(io, mod.attrs[io])
     return metadata_of_function(main, mod_name, executor, workspace_byte_alignment, constant_byte_alignment)
 
 
