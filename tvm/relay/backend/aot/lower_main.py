@@ -17,6 +17,7 @@ from ....tir.function import PrimFunc
 from ...expr import Call
 from ...infer import infer_module
 from ...transform.fuse_ops import constants_outside, fuse_function
+from ...transform.normal_form import ToGraphNormalForm
 from ..from_relay import ProgramBuilder
 from ..function_info import MAIN, FunctionInfo
 from ..memory_plan import plan_program
@@ -83,8 +84,8 @@ def AOTLowerMain(mod_name: str, config: Any, call_type: int | CallType) -> Pass:
 
 
 def _program(mod: IRModule, target: Any, mod_name: str) -> Program:
-    """Return the planned program of ``main``. Each operator that is not fused becomes a separate kernel."""
-    typed = infer_module(mod).clone()
+    """Return the planned program of ``main`` without lets. Each operator that is not fused becomes a separate kernel."""
+    typed = infer_module(ToGraphNormalForm()(infer_module(mod))).clone()
     if any(isinstance(node, Call) and isinstance(node.op, Op) for node in _outer_nodes(typed["main"].body)):
         typed["main"] = fuse_function(typed["main"], 0)
     typed["main"] = constants_outside(typed["main"])
