@@ -101,7 +101,9 @@ def test_emulated_cpus(here, built_for, missing, libraries, program):
         assert f"for cpu {built_for}, but this machine lacks {missing}" in found.stdout
 
 
-@pytest.mark.parametrize("text", [b"[]", b"{}", b'{"cpu": "x"', b'{"cpu": "x", "features": [1]}', b'{"cpu": 1, "features": []}'])
+@pytest.mark.parametrize(
+    "text", [b"[]", b"{}", b'{"cpu": "x"', b'{"cpu": "x", "features": [1]}', b'{"cpu": 1, "features": []}']
+)
 def test_a_damaged_list_is_reported(text, libraries, tmp_path):
     path = str(tmp_path / "m.so")
     with open(libraries(OLDER), "rb") as file:

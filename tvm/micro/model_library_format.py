@@ -98,7 +98,7 @@ def _check_all(models: Sequence[Any]) -> None:
         raise TVMError("a Model Library Format archive must contain at least one model")
     if len(models) > 1 and any(isinstance(model, Module) for model in models):
         raise UnsupportedInModelLibraryFormatError(
-            "Multiple operator is not supported: an archive contains models of relay.build, or one module of tvm.build"
+            "Multiple operator is not supported: an archive has models of relay.build, or one module of tvm.build"
         )
     names = [_name_of_model(model) for model in models]
     if len(set(names)) != len(names):
@@ -111,8 +111,9 @@ def _check(model: Any) -> None:
     """Raise an error for a model that the format cannot contain."""
     if not isinstance(model, ExecutorFactoryModule) and not (isinstance(model, Module) and model._info.programs):
         raise UnsupportedInModelLibraryFormatError(
-            f"Model Library Format supports models that relay.build compiled for the executor graph or aot, and modules "
-            f"that tvm.build returned, got {type(model).__name__}; export models for the virtual machine with -f so"
+            "Model Library Format supports models that relay.build compiled for the executor graph or aot, and "
+            f"modules that tvm.build returned, got {type(model).__name__}; export models for the virtual machine with "
+            "-f so"
         )
     for module, _ in _library(model).walk_imports():
         if not module.is_dso_exportable:

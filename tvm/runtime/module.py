@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ..error import TVMError
 from ..hooks import Hook
 from . import _lib, host_cpu
-from .graph_factory import TYPE_KEY as FACTORY
 from ._lib import lib
 from .benchmark import BenchmarkResult
 from .devices import Device
+from .graph_factory import TYPE_KEY as FACTORY
 from .packed_func import (
     PackedFunc,
     convert_to_function,

@@ -196,7 +196,9 @@ def _mapped(model: PlainModel, *kinds: str) -> list[str]:
     prefix, lines = model.interface.prefix, []
     for kind in kinds:
         value = f"{prefix}_map_{kind}(&workspace_pools)"
-        lines.append(f"  struct {prefix}_{kind} {kind} = {value};" if kind != "workspace_pools" else _pool_struct(model))
+        lines.append(
+            f"  struct {prefix}_{kind} {kind} = {value};" if kind != "workspace_pools" else _pool_struct(model)
+        )
     return [*lines, *(f"  (void){kind};" for kind in kinds)]
 
 

@@ -12,7 +12,8 @@ _AOT = "tests/relay/backend/aot"
 _ALGO = "tests/tir/usmp/algo/test_algorithms.py"
 _API = "tests/micro/project_api"
 _SHORT = {
-    "crt": "tests/relay/aot/test_crt.py", "cpp": "tests/relay/aot/test_cpp.py", "facts": "tests/relay/aot/test_metadata.py",
+    "crt": "tests/relay/aot/test_crt.py", "cpp": "tests/relay/aot/test_cpp.py",
+    "facts": "tests/relay/aot/test_metadata.py",
     "lower": "tests/relay/aot/test_lower_main.py", "models": f"{_AOT}/test_models.py", "plain": f"{_AOT}/test_plain.py",
     "write": f"{_AOT}/test_write.py", "memory": "tests/relay/transform/test_used_memory.py", "algo": _ALGO,
     "analysis": "tests/tir/usmp/analysis/test_analysis.py", "offsets": "tests/tir/usmp/transform/test_transform.py",

@@ -107,9 +107,7 @@ def test_operators_that_are_not_fused_do_not_overwrite_their_inputs():
 
 
 def test_the_c_interface_requires_data_pointers():
-    words = (
-        'Either need interface_api == "packed" (got: c) or unpacked-api == true (got: 0) when targeting c runtime'
-    )
+    words = 'Either need interface_api == "packed" (got: c) or unpacked-api == true (got: 0) when targeting c runtime'
     with pytest.raises(tvm.TVMError, match=re.escape(words)):
         compile_and_run(graphs()[7], AOT_DEFAULT_RUNNER, "c", False)
 
@@ -150,7 +148,9 @@ def test_outputs_have_the_names_of_the_attribute(names):
     assert plain.interface.members()["outputs"] == names
     assert all(f"#define TVMGEN_DEFAULT_{name.upper()}_SIZE 12\n" in plain.header for name in names)
     many = function.with_attr("output_tensor_names", [*names, "more"])
-    with pytest.raises(tvm.TVMError, match=f"the model has {len(names)} outputs, but its attribute output_tensor_names"):
+    with pytest.raises(
+        tvm.TVMError, match=f"the model has {len(names)} outputs, but its attribute output_tensor_names"
+    ):
         compile_models(AOTTestModel(tvm.IRModule.from_expr(many), {}, {}), "c", True)
 
 
@@ -196,7 +196,9 @@ def test_a_network_runs_with_each_algorithm(synthetic):
     shape = [int(d) for d in mod["main"].checked_type.arg_types[0].shape]
     inputs = {mod["main"].params[0].name_hint: np.ones(shape, "float32")}
     outputs = generate_ref_data(mod, inputs, params)
-    models = [AOTTestModel(mod, inputs, outputs, name=name, params=params) for name in ("greedy_by_conflicts", "search")]
+    models = [
+        AOTTestModel(mod, inputs, outputs, name=name, params=params) for name in ("greedy_by_conflicts", "search")
+    ]
     made = [m for one in models for m in compile_models(one, "c", True, pass_config={"tir.usmp.algorithm": one.name})]
     assert run_and_check(made, AOTTestRunner(pass_config={"tir.usmp.enable": True}), "c")
     assert not [m for m in made if "AllocWorkspace" in m.executor_factory.plain_model.text]

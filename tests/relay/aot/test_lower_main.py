@@ -48,7 +48,10 @@ def test_one_call():
     assert (calls, spaces, constants) == ([["a", "output"]], 0, 0)
     assert main.attrs["global_symbol"] == "tvmgen_test_mod___tvm_main__" and main.attrs["runner_function"]
     assert [p.name for p in main.attrs["input_vars"]] == ["a"] and main.attrs["devices"] == ()
-    assert [p.name for p in main.attrs["output_vars"]] == ["output"] and [p.name for p in main.params] == ["a", "output"]
+    assert [p.name for p in main.attrs["output_vars"]] == ["output"] and [p.name for p in main.params] == [
+        "a",
+        "output",
+    ]
 
 
 def test_a_constant():
@@ -74,7 +77,9 @@ def test_two_outputs():
 
 
 def test_a_tuple_between_two_calls():
-    made = relay.Call(relay.Function([A], relay.Tuple([relay.negative(A), relay.exp(A)])).with_attr("Primitive", 1), [B])
+    made = relay.Call(
+        relay.Function([A], relay.Tuple([relay.negative(A), relay.exp(A)])).with_attr("Primitive", 1), [B]
+    )
     both = call(relay.TupleGetItem(made, 0), relay.TupleGetItem(made, 1), parameters=2)
     (first, second), spaces, _, _, _ = lowered(both)
     assert first[0] == "b" and second == [*first[1:], "output"] and spaces == 2

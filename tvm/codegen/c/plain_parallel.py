@@ -16,17 +16,18 @@ from .like import CLike
 from .plain import PlainC
 from .runtime import captured_variables
 
+# The parameters of the user's function in C.
+PARALLEL_FOR_PARAMETERS = "int32_t (*body)(void* data, int32_t begin, int32_t end), void* data, int32_t count"
 _CALL = "tvm_parallel_for"
 _MOST_ITERATIONS = 2**31 - 1
 
 
 def parallel_for_text(variable: str) -> str:
     """Return the C text that defines the variable with the user's function, and the function that kernels call."""
-    parameters = "int32_t (*body)(void* data, int32_t begin, int32_t end), void* data, int32_t count"
     return f"""\
-int32_t (*{variable})({parameters}) = 0;
+int32_t (*{variable})({PARALLEL_FOR_PARAMETERS}) = 0;
 
-static inline int32_t {_CALL}({parameters}) {{
+static inline int32_t {_CALL}({PARALLEL_FOR_PARAMETERS}) {{
   return {variable} != 0 ? {variable}(body, data, count) : body(data, 0, count);
 }}
 """
@@ -105,10 +106,12 @@ def _body_function(name: str, inner: CLike, members: list[tuple[str, str, str]])
     lines.append(f"static int32_t {name}(void* data, int32_t begin, int32_t end) {{")
     if members:
         lines.append(f"  const struct {name}_closure* const closure = (const struct {name}_closure*)data;")
-        lines += [f"  {kind}{'' if kind.endswith('*') else ' const'} {own} = closure->{own};" for kind, own, _ in members]
+        lines += [
+            f"  {kind}{'' if kind.endswith('*') else ' const'} {own} = closure->{own};" for kind, own, _ in members
+        ]
     else:
         lines.append("  (void)data;")
     return "\n".join([*lines, *inner.finished(), "}", ""])
 
 
-__all__ = ["ParallelPlainC", "loops_of_tasks", "parallel_for_text"]
+__all__ = ["PARALLEL_FOR_PARAMETERS", "ParallelPlainC", "loops_of_tasks", "parallel_for_text"]

@@ -35,7 +35,7 @@ static int32_t on_threads(int32_t (*body)(void*, int32_t, int32_t), void* data, 
   Range ranges[THREADS];
   int32_t status = 0;
   for (int i = THREADS - 1; i >= 0; --i) {
-    Range range = {body, data, (int32_t)((int64_t)count * i / THREADS), (int32_t)((int64_t)count * (i + 1) / THREADS), 0};
+    Range range = {body, data, count * i / THREADS, count * (i + 1) / THREADS, 0};
     ranges[i] = range;
     if (pthread_create(&threads[i], 0, run_range, &ranges[i])) abort();
   }
@@ -109,7 +109,9 @@ def test_random_graphs_have_no_data_races(seed, tmp_path):
 def test_the_option_requires_c():
     with pytest.raises(tvm.TVMError, match="option parallel-for of crt requires target c"):
         compiled(network(), target="llvm")
-    with pytest.raises(tvm.TVMError, match='"parallel-for" is not available on this Runtime; options of cpp: system-lib'):
+    with pytest.raises(
+        tvm.TVMError, match='"parallel-for" is not available on this Runtime; options of cpp: system-lib'
+    ):
         Runtime("cpp", {"parallel-for": True})
     plain = relay.build(network(), "c", executor=Executor("aot", INTERFACES["c"]), runtime=Runtime("crt")).plain_model
     assert "parallel_for" not in plain.text + plain.header

@@ -38,7 +38,9 @@ def in_pools(mod, target="c", name="m", pools=None):
 def test_inputs_and_outputs_in_pools(target, pools, tmp_path):
     model = in_pools(network(), target, pools=pools).plain_model
     assert "int32_t tvmgen_m_run(struct tvmgen_m_workspace_pools* workspace_pools);" in model.header
-    assert "struct tvmgen_m_inputs tvmgen_m_map_inputs(struct tvmgen_m_workspace_pools* workspace_pools);" in model.header
+    assert (
+        "struct tvmgen_m_inputs tvmgen_m_map_inputs(struct tvmgen_m_workspace_pools* workspace_pools);" in model.header
+    )
     assert set(model.interface.places) == {"x", "output"} and "static uint8_t" not in model.text
     program = Program([model], tmp_path)
     program.build()
@@ -97,7 +99,7 @@ def test_a_project_with_inputs_and_outputs_in_pools(tmp_path):
 
 
 def test_the_test_helpers_accept_models_with_pools():
-    wanted = dict(output=reference(network(), VALUES, "c")[0])
+    wanted = {"output": reference(network(), VALUES, "c")[0]}
     model = aot.AOTTestModel(network(), VALUES, wanted)
     assert aot.compile_and_run(model, aot.AOTTestRunner(pass_config=IN_POOLS), "c", True)
     made = aot.compile_models(model, "c", True, pass_config=IN_POOLS, workspace_memory_pools=TWO_POOLS)

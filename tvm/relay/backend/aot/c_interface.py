@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ....codegen.c.names import clean
+from ....codegen.c.plain_parallel import PARALLEL_FOR_PARAMETERS
 from ....dtype import dlpack_parts
 from ....ir.memory_pools import ConstantInfo
 from ....runtime.name_transforms import sanitize_name
@@ -147,7 +148,10 @@ def _declared(interface: Interface) -> list[str]:
     """Return the declarations of the structs and functions of the C interface."""
     lines = _structs(interface)
     for kind in _MAPPED if interface.places else ():
-        lines += [f"/* Return the addresses of the {kind} in the memory pools. */", f"{_map_signature(interface, kind)};"]
+        lines += [
+            f"/* Return the addresses of the {kind} in the memory pools. */",
+            f"{_map_signature(interface, kind)};",
+        ]
     lines += parallel_for_lines(interface) if interface.has_parallel_for else []
     return [*lines, *_run_comment(interface), f"{_run_signature(interface)};", ""]
 
@@ -157,10 +161,10 @@ def parallel_for_lines(interface: Interface) -> list[str]:
     name = f"{interface.prefix}_parallel_for"
     return [
         "/* The function that runs the iterations of parallel loops, or 0 to run them on the calling thread. It calls",
-        " * body(data, begin, end) for ranges that contain each of the iterations 0 to count - 1 once, in any order and",
-        " * possibly at the same time. It returns after all calls have ended: 0, or another number if a call returned",
-        " * another number or could not be made. Set this variable before the first run. */",
-        f"extern int32_t (*{name})(int32_t (*body)(void* data, int32_t begin, int32_t end), void* data, int32_t count);",
+        " * body(data, begin, end) for ranges that contain each of the iterations 0 to count - 1 once, in any order",
+        " * and possibly at the same time. It returns after all calls have ended: 0, or another number if a call",
+        " * returned another number or could not be made. Set this variable before the first run. */",
+        f"extern int32_t (*{name})({PARALLEL_FOR_PARAMETERS});",
         "",
     ]
 

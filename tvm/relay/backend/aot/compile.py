@@ -89,7 +89,9 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     # C requires that callees are defined before their callers.
     functions[symbol] = planned.function.with_attr({"global_symbol": symbol, COMMENT: about, LOCAL: not is_public})
     module = pipeline.plain_host(IRModule(functions), target, ctx)
-    dialect = (ParallelPlainC if in_parallel else PlainC).aligned(alignment_of(model.executor, "constant-byte-alignment"))
+    dialect = (ParallelPlainC if in_parallel else PlainC).aligned(
+        alignment_of(model.executor, "constant-byte-alignment")
+    )
     source = emit_source([(name, module[name]) for name in functions], dialect)
     return Compiled(source, main, planned, _lowered(mod_name, kernels, planned))
 

@@ -84,7 +84,7 @@ def AOTLowerMain(mod_name: str, config: Any, call_type: int | CallType) -> Pass:
 
 
 def _program(mod: IRModule, target: Any, mod_name: str) -> Program:
-    """Return the planned program of ``main`` without lets. Each operator that is not fused becomes a separate kernel."""
+    """Return the planned program of ``main``, without lets. Each operator that is not fused becomes a kernel."""
     typed = infer_module(ToGraphNormalForm()(infer_module(mod))).clone()
     if any(isinstance(node, Call) and isinstance(node.op, Op) for node in _outer_nodes(typed["main"].body)):
         typed["main"] = fuse_function(typed["main"], 0)

@@ -108,7 +108,7 @@ class _Builder:
         self.output_names = output_names or (["output"] if count == 1 else [f"output{i}" for i in range(count)])
         if len(self.output_names) != count:
             raise TVMError(
-                f"the model has {count} outputs, but its attribute output_tensor_names has {len(self.output_names)} names"
+                f"the model has {count} outputs, but its attribute output_tensor_names has {len(self.output_names)}"
             )
         self.program, self.entries, self.kernels = program, program.plan.entries, kernels
         self.first = program.first_entries()
@@ -256,5 +256,6 @@ def _elements(t: TensorType) -> int:
 
 
 __all__ = [
-    "MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol", "output_names_of",
+    "MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol",
+    "output_names_of",
 ]  # fmt: skip
