@@ -12,7 +12,8 @@ import pytest
 
 import tvm
 from tests.cpus import OLDER
-from tvm import te
+from tvm import relay, te
+from tvm.driver import tvmc
 from tvm.runtime import _lib, link
 from tvm.runtime.export import seal
 
@@ -26,7 +27,7 @@ PROGRAM = """
 int main(int argc, char** argv) {
   TVMModuleHandle module;
   if (argc != 2) return 2;
-  if (TVMModLoadFromFile(argv[1], "so", &module)) {
+  if (TVMModLoadFromFile(argv[1], "", &module)) {
     puts(TVMGetLastError());
     return 3;
   }
@@ -83,6 +84,17 @@ def test_a_c_program_gets_an_error(libraries, program):
     assert found.returncode == 3, found
     assert re.search(f"for cpu {cpu}, but this machine lacks {missing}; compile it here", found.stdout)
     assert subprocess.run([program, libraries(OLDER)], capture_output=True, text=True).stdout == "loaded\n"
+
+
+@pytest.mark.skipif(GONE is None, reason="needs a CPU of this architecture whose features no machine has")
+def test_a_c_program_gets_an_error_from_a_package(program, tmp_path):
+    x = relay.var("x", shape=(4,))
+    model = tvmc.TVMCModel(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x))), {})
+    cpu, missing = GONE
+    path = tvmc.compile(model, f"llvm -mcpu={cpu}", package_path=str(tmp_path / "net.tar")).package_path
+    found = subprocess.run([program, path], capture_output=True, text=True)
+    assert found.returncode == 3, found
+    assert re.search(f"for cpu {cpu}, but this machine lacks {missing}; compile it here", found.stdout)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("qemu-x86_64"), reason="needs qemu-x86_64")
