@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..codegen.c.names import clean
 from ..error import TVMError
 from ..ir.tensor_type import TensorType
 from ..relay.backend.aot.c_interface import Interface
@@ -46,6 +47,33 @@ def memory_of(model: Any, main_name: str) -> dict[str, Any]:
     memory: dict[str, Any] = {"functions": {"main": main, "operator_functions": kernels}}
     if model.executor.name == "graph":
         memory["sids"] = _storage(json.loads(model.get_graph_json()), set(model.get_params()))
+    return memory
+
+
+def memory_of_functions(programs: Mapping[Any, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the section ``memory`` of the metadata of a module that ``tvm.build`` returned.
+
+    Parameters
+    ----------
+    programs : dict of Target to IRModule
+        The lowered functions.
+
+    Returns
+    -------
+    dict of str to list of dict
+        The tensors of each function, in the order of its parameters.
+    """
+    memory: dict[str, list[dict[str, Any]]] = {}
+    for functions in programs.values():
+        for var, function in functions.functions.items():
+            for param, buffer in function.buffer_map.items():
+                of_type = TensorType(buffer.shape, buffer.dtype)
+                if has_dynamic_dims(of_type):
+                    raise NonStaticShapeError(f"function '{var.name_hint}': '{buffer.name}' has a dynamic shape")
+                memory.setdefault(var.name_hint, []).append({
+                    "size_bytes": byte_size(of_type), "shape": [int(d) for d in buffer.shape], "dtype": buffer.dtype,
+                    "input_binding": param.name,
+                })  # fmt: skip
     return memory
 
 
@@ -112,7 +140,12 @@ def _interface(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         facts = model.executor_codegen_metadata
         names = [var.name_hint if hasattr(var, "name_hint") else var.name for var in facts.inputs]
         inputs = _tensors(model, facts.input_names, facts.input_tensor_types, names)
-        return inputs, _tensors(model, facts.outputs, facts.output_tensor_types, facts.outputs)
+        outputs = _tensors(model, facts.outputs, facts.output_tensor_types, facts.outputs)
+        for entry in (*inputs.values(), *outputs.values()):
+            place = facts.io_pool_allocations.get(entry["c_name"])
+            if place is not None:
+                entry.update(pool=clean(place.pool_info.pool_name), byte_offset=place.byte_offset)
+        return inputs, outputs
     parameters = [p for p in main.params if p.name_hint not in model.get_params()]
     inputs = _tensors(model, [p.name_hint for p in parameters], [p.checked_type_ for p in parameters])
     results = flatten_type(main.checked_type_.ret_type)

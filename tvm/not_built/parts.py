@@ -53,7 +53,6 @@ PARTS: dict[str, Part] = {
         "CompileError Session create_local_debug_executor create_local_graph_executor",
     ),
     "tvm.micro.testing": Part(_MICRO, "get_conversion_details"),
-    "tvm.micro.model_library_format": Part(_MICRO, "generate_c_interface_header"),
     "tvm.rpc": Part(_RPC, "with_minrpc"),
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
     "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),

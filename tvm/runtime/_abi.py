@@ -151,6 +151,8 @@ C_SIGNATURES: dict[str, tuple] = {
     "TVMModGetFunction": (C_STATUS, (C_ADDRESS, C_TEXT, C_INT, C_ADDRESS)),
     "TVMChecksumOfParts": (C_U64, (C_ADDRESS, C_ADDRESS, C_INT)),
     "TVMChecksumOfFile": (C_STATUS, (C_TEXT, C_U64, C_ADDRESS)),
+    "TVMCheckCpuNeeds": (C_STATUS, (C_TEXT,)),
+    "TVMCpuHas": (C_INT, (C_TEXT,)),
     "TVMModGetSymbol": (C_ADDRESS, (C_ADDRESS, C_TEXT)),
     "TVMReleaseFreeMemory": (None, ()),
     "TVMThreadPoolSize": (C_INT, ()),

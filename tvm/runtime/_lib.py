@@ -398,6 +398,16 @@ def checksum_of_file(path: str, size: int) -> int:
     return out.value
 
 
+def cpu_lacks(feature: str) -> bool:
+    """Return whether the CPU is known to lack a feature (LLVM name)."""
+    return lib.TVMCpuHas(feature.encode()) == 0
+
+
+def check_cpu_needs(path: str) -> None:
+    """Check that the CPU has the features that an exported file needs; otherwise running it would crash the process."""
+    check(lib.TVMCheckCpuNeeds(os.fsencode(path)))
+
+
 def bytes_at(address: int, size: int) -> bytes:
     """Return a copy of memory."""
     return ctypes.string_at(address, size)

@@ -24,7 +24,8 @@ _SEALED_SUFFIXES = (".so", ".tar")
 _SEAL_MAGIC = b"TVMSEAL2"
 # The comment of an archive that ends with its checksum, so that a truncated archive is also detected.
 _SEALED = "ends with TVMSEAL2 and a checksum"
-# The CPU features that the code needs: JSON text before the checksum, followed by its length and this marker.
+# The CPU features that the code needs: JSON text before the checksum, followed by its length and this marker, which
+# TVMCheckCpuNeeds reads.
 _NEEDS_MAGIC = b"TVMNEED1"
 # Suffixes of files that a compiler accepts as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
@@ -210,37 +211,6 @@ def _needs(module: Module) -> bytes:
         return b""
     text = json.dumps({"cpu": found[0]["cpu"], "features": features}).encode()
     return text + struct.pack("=Q", len(text)) + _NEEDS_MAGIC
-
-
-def check_needs(path: str) -> None:
-    """Check that the CPU has the features that an exported file needs; otherwise running it would crash the process.
-
-    Raises
-    ------
-    TVMError
-        The CPU lacks a feature, or the list of features in the file is damaged.
-    """
-    tail = len(_SEAL_MAGIC) + 8
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - 2 * tail, 0))
-        end = file.read()
-        if len(end) < 2 * tail or end[8:tail] != _NEEDS_MAGIC or not end[tail:].startswith(_SEAL_MAGIC):
-            return
-        (length,) = struct.unpack("=Q", end[:8])
-        file.seek(max(size - 2 * tail - length, 0))
-        text = file.read(min(length, size))
-    try:
-        needs = json.loads(text)
-        missing = host_cpu.lacking(map(str, needs["features"]))
-        cpu = needs["cpu"]
-    except (ValueError, KeyError, TypeError):
-        raise TVMError(f"{path}: the file is corrupt: cannot read the list of required CPU features") from None
-    if missing:
-        raise TVMError(
-            f"{path} was compiled for cpu {cpu}, but this machine lacks {', '.join(missing)}; compile it here, or for "
-            "a CPU without them (-mcpu)"
-        )
 
 
 def seal(path: str, needs: bytes = b"") -> None:

@@ -94,6 +94,8 @@ Library *library_open(const char *path);
 /* Opens a library from the bytes of a file; errors name the file `path`. A `sealed` library must be a shared library
  * that ends with its checksum. */
 Library *library_open_bytes(const char *path, const unsigned char *bytes, size_t size, bool sealed);
+/* Checks that the CPU has the features that the code in a file needs (needs.c). */
+int tvm_check_needs(const char *path, const unsigned char *bytes, size_t size);
 /* Reads a regular file; the caller frees the bytes. */
 int tvm_read_file(const char *path, unsigned char **out, size_t *out_size);
 /* Creates the module of an open library; takes ownership of the library, also on failure. */

@@ -280,7 +280,8 @@ static void *open_copy(const unsigned char *bytes, size_t size) {
 }
 
 static void *open_shared(const char *path, const unsigned char *bytes, size_t size, bool sealed) {
-  if (check_image(path, bytes, size) || check_seal(path, bytes, size, sealed)) return NULL;
+  if (check_image(path, bytes, size) || check_seal(path, bytes, size, sealed) || tvm_check_needs(path, bytes, size))
+    return NULL;
   library_clean();
   void *library = open_copy(bytes, size);
   const char *why = library ? NULL : dlerror();

@@ -58,7 +58,7 @@ def test_options_are_checked_when_they_are_given():
     with pytest.raises(tvm.TVMError, match='should have type "runtime.String" but instead found "IntImm"'):
         Executor("aot", {"interface-api": True})
     assert Executor.list_registered_options("aot")["interface-api"] == "runtime.String"
-    assert Runtime.list_registered_options(Runtime("crt")) == {"system-lib": "IntImm"}
+    assert Runtime.list_registered_options(Runtime("crt")) == {"system-lib": "IntImm", "parallel-for": "IntImm"}
     with pytest.raises(tvm.TVMError, match='Executor "other" is not defined'):
         Executor.list_registered_options("other")
 

@@ -43,10 +43,8 @@ def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
         made = compile_plain(model, target, is_unpacked)
         plain = plain_model(made, model)
         return _factory(model, made, plain_module(plain), {}, "", plain)
-    if model.constant_pools:
-        raise TVMError(
-            "constant memory pools require target c: machine code takes a separate address for each constant"
-        )
+    if model.runtime["parallel-for"]:
+        raise TVMError("option parallel-for of crt requires target c: the machine code of kernels has serial loops")
     made = compile_objects(model, target, (main_symbol if is_unpacked else local_main_symbol)(model.name))
     plain = plain_model(made, model)
     return _factory(model, made, plain_module(plain), {}, "", plain)

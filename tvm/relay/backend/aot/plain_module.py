@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ....codegen.c import plain
 from ....codegen.c.names import clean
+from ....codegen.c.plain_parallel import parallel_for_text
 from ....codegen.c.runtime import ARRAY_RECORDS
 from ....codegen.c.source import Source
 from ....dtype import element
@@ -21,6 +22,7 @@ from .c_interface import (
     forwarding_entry,
     header,
     packed_entry,
+    parallel_for_lines,
     workspace_lines,
 )
 from .compile import Compiled
@@ -44,8 +46,12 @@ def plain_model(made: Compiled, model: CompiledModel) -> PlainModel:
     """Return the C source of a compiled model. It includes the kernels if they are generated as C."""
     memory = [_pool(made.planned, info) for info in made.planned.pools]
     main = made.main
-    passes = bool(model.workspace_pools)
-    interface = Interface(model.name, main.inputs, main.outputs, memory, passes, main.constants)
+    places = dict(made.planned.function.attrs.get("io_tensor_pool_allocations") or {})
+    passes = bool(model.workspace_pools or places)
+    in_parallel = bool(model.runtime["parallel-for"])
+    interface = Interface(
+        model.name, main.inputs, main.outputs, memory, passes, main.constants, places, (), in_parallel
+    )  # fmt: skip
     text = _model_text(made, interface, model)
     kernels = made.code if isinstance(made.code, Module) else None
     return PlainModel(interface, text, header(interface) if interface_of(model.executor)[0] == "c" else "", kernels)
@@ -94,6 +100,8 @@ def _model_text(made: Compiled, interface: Interface, model: CompiledModel) -> s
         for lines in (source.imported, source.extern_lines(), source.helpers.values()):
             parts += [text.rstrip("\n") for text in lines]
             parts += [""] if lines else []
+    if interface.has_parallel_for:
+        parts += [*parallel_for_lines(interface), parallel_for_text(f"{interface.prefix}_parallel_for")]
     parts += _constant_lines(made, interface, model)
     parts += workspace_lines(interface)
     parts += source.functions if source is not None else _main_declaration(interface, symbol)
@@ -104,7 +112,8 @@ def _model_text(made: Compiled, interface: Interface, model: CompiledModel) -> s
 
 def _main_declaration(interface: Interface, symbol: str) -> list[str]:
     """Return the declaration of a main function that is defined in an object file."""
-    count = len(interface.inputs) + len(interface.constants) + len(interface.outputs) + len(interface.memory)
+    tensors = 0 if interface.places else len(interface.inputs) + len(interface.outputs)
+    count = tensors + len(interface.constants) + len(interface.memory)
     return [f"int32_t {symbol}({', '.join(['const void*'] * count) or 'void'});", ""]
 
 
