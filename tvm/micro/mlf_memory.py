@@ -14,6 +14,7 @@ from ..relay.backend.executor_factory import AOTExecutorFactoryModule
 from ..relay.backend.function_info import FunctionInfo
 from ..relay.backend.program import byte_size
 from ..relay.symbolic import flatten_type, has_dynamic_dims
+from .graph_storage import block_sizes, entries_of
 
 
 class NonStaticShapeError(TVMError):
@@ -138,15 +139,12 @@ def _tensors(
 
 def _storage(graph: Mapping[str, Any], params: set[str]) -> list[dict[str, Any]]:
     """Return the storage blocks of a graph, each with its size and the inputs and outputs in it."""
-    attributes, rows = graph["attrs"], graph["node_row_ptr"]
-    identifiers = attributes["storage_id"][1]
-    sizes: dict[int, int] = {}
-    for identifier, shape, dtype in zip(identifiers, attributes["shape"][1], attributes["dltype"][1]):
-        sizes[identifier] = max(sizes.get(identifier, 0), byte_size(TensorType(tuple(shape), dtype)))
-    entries = {identifier: {"storage_id": identifier, "size_bytes": sizes[identifier]} for identifier in sorted(sizes)}
+    rows, entries = graph["node_row_ptr"], entries_of(graph)
+    identifiers, sizes = [entry.block for entry in entries], block_sizes(entries)
+    blocks = {identifier: {"storage_id": identifier, "size_bytes": sizes[identifier]} for identifier in sorted(sizes)}
     for number in graph["arg_nodes"]:
         name = graph["nodes"][number]["name"]
-        entries[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name
+        blocks[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name
     for number, (node, index, *_) in enumerate(graph["heads"]):
-        entries[identifiers[rows[node] + index]]["output_binding"] = f"output_{number}"
-    return list(entries.values())
+        blocks[identifiers[rows[node] + index]]["output_binding"] = f"output_{number}"
+    return list(blocks.values())

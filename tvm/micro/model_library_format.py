@@ -141,6 +141,8 @@ def _write_model(model: ExportableModule, root: Path, when: datetime) -> dict[st
     save_param_dict_to_file(model.get_params(), str(parameters / f"{name}.params"))
     if isinstance(model, AOTExecutorFactoryModule) and model.plain_model is not None:
         description["workspace_pools"] = workspace_pools_of(model.plain_model.interface)
+    if model.runtime is not None and model.runtime.name == "crt":
+        description["system_lib"] = bool(model.runtime.options.get("system-lib"))
         description["external_dependencies"] = [{
             "short_name": "tvm_standalone_crt",
             "url": STANDALONE_CRT_URL,

@@ -48,11 +48,7 @@ PARTS: dict[str, Part] = {
     },
     "tvm.meta_schedule.testing": Part(_META_SCHEDULE, "te_workload space_generation schedule_rule"),
     "tvm.meta_schedule.utils": Part(_META_SCHEDULE, "", "derived_object"),
-    "tvm.micro": Part(
-        _MICRO,
-        "CompileError Session create_local_debug_executor create_local_graph_executor",
-    ),
-    "tvm.micro.testing": Part(_MICRO, "get_conversion_details"),
+    "tvm.micro": Part(_MICRO, "CompileError"),
     "tvm.micro.model_library_format": Part(_MICRO, "generate_c_interface_header"),
     "tvm.rpc": Part(_RPC, "with_minrpc"),
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),

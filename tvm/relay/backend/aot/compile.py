@@ -33,7 +33,7 @@ from .plan import Planned, plan_main
 
 # The limits for allocations on the stack of a thread of the runtime, and on the stack of a microcontroller.
 _OF_THREADS = StackLimits(STACK_BYTES, LOCAL_STACK_BYTES)
-_OF_MICROCONTROLLERS = StackLimits(256, 1024)
+OF_MICROCONTROLLERS = StackLimits(256, 1024)
 
 
 class Compiled(NamedTuple):
@@ -95,7 +95,7 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
     def functions() -> Iterator[IRModule]:
         for kernel in _with_progress(model):
             loops = quiet_asserts(convert_for_loops_to_serial(_loops(kernel)))
-            raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, _OF_MICROCONTROLLERS)
+            raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, OF_MICROCONTROLLERS)
             yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
         main = main_function(model.program, model.name, kernels, link_constants=False)
         planned = plan_main(main.function, model.executor, pools_of(model))
@@ -146,7 +146,7 @@ def plain_kernels(program: Program, kernels: Iterable[Kernel]) -> dict[str, RawK
 def _plain_kernel(kernel: Kernel, is_in_place: bool) -> RawKernel:
     """Lower a kernel to a static function with serial loops. The function returns a status only if it can fail. With
     ``is_in_place``, an input pointer may equal an output pointer."""
-    raw = raw_kernel(convert_for_loops_to_serial(_loops(kernel)), kernel.name, _OF_MICROCONTROLLERS)
+    raw = raw_kernel(convert_for_loops_to_serial(_loops(kernel)), kernel.name, OF_MICROCONTROLLERS)
     can_fail = any(
         isinstance(node, AssertStmt) or (isinstance(node, Call) and getattr(node.op, "name", "") in _FAILING)
         for node in pre_order(raw.function.body)
@@ -176,4 +176,11 @@ def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> 
     return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
 
 
-__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain", "plain_kernels"]
+__all__ = [
+    "OF_MICROCONTROLLERS",
+    "Compiled",
+    "compile_for_runtime",
+    "compile_objects",
+    "compile_plain",
+    "plain_kernels",
+]
