@@ -11,7 +11,7 @@ import json
 import math
 import struct
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -514,7 +514,7 @@ class BoardLibrary:
         return evaluate
 
     @contextmanager
-    def _on_board(self, function: BoardFunction, args: Sequence[Any]) -> Iterator[list[BoardArray]]:
+    def _on_board(self, function: BoardFunction, args: Sequence[Any]) -> Generator[list[BoardArray], None, None]:
         """The arguments of a call as arrays of the board. Outputs are copied back to arrays of this machine."""
         if len(args) != len(function.arguments):
             raise TVMError(f"{function.name}: expected {len(function.arguments)} arguments, got {len(args)}")

@@ -128,20 +128,22 @@ def _tensors(
     for number, (name, of_type) in enumerate(zip(names, types)):
         if has_dynamic_dims(of_type):
             raise NonStaticShapeError(f"model '{model.libmod_name}': '{name}' has the dynamic shape {of_type.shape}")
-        found[name] = {
-            "size": byte_size(of_type), "dtype": of_type.dtype, "shape": [int(d) for d in of_type.shape],
-            "index": number,
+        entry: dict[str, Any] = {
+            "size": byte_size(of_type), "dtype": of_type.dtype, "shape": _static_shape(of_type), "index": number,
         }  # fmt: skip
-        if c_names:
-            found[name]["c_name"] = c_names[number]
+        found[name] = {**entry, "c_name": c_names[number]} if c_names else entry
     return found
+
+
+def _static_shape(of_type: Any) -> list[int]:
+    return [int(d) for d in of_type.shape]
 
 
 def _storage(graph: Mapping[str, Any], params: set[str]) -> list[dict[str, Any]]:
     """Return the storage blocks of a graph, each with its size and the inputs and outputs in it."""
     rows, entries = graph["node_row_ptr"], entries_of(graph)
     identifiers, sizes = [entry.block for entry in entries], block_sizes(entries)
-    blocks = {identifier: {"storage_id": identifier, "size_bytes": sizes[identifier]} for identifier in sorted(sizes)}
+    blocks: dict[int, dict[str, Any]] = {n: {"storage_id": n, "size_bytes": sizes[n]} for n in sorted(sizes)}
     for number in graph["arg_nodes"]:
         name = graph["nodes"][number]["name"]
         blocks[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name

@@ -80,7 +80,7 @@ def export_model_library_format(
     TVMError
         There are no models, or two have the same name.
     """
-    models = list(mods) if isinstance(mods, (list, tuple)) else [mods]
+    models: list[Any] = list(mods) if isinstance(mods, (list, tuple)) else [mods]
     for model in models:
         _check(model)
     names = [model.libmod_name for model in models]

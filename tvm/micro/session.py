@@ -93,7 +93,7 @@ class Session:
         return BoardModel(self.board)
 
 
-def _graph(graph_json_str: str, mod: BoardLibrary) -> BoardGraph:
+def _graph(graph_json_str: str, mod: Any) -> BoardGraph:
     if not isinstance(mod, BoardLibrary):
         raise TVMError(f"the library must be that of a session (session.get_system_lib()), got {type(mod).__name__}")
     return BoardGraph(mod.board, graph_json_str)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,9 @@ class AutoTvmModuleLoader:
         self._folder, self._use_existing = project_dir, use_existing
 
     @contextmanager
-    def __call__(self, remote_kw: Mapping[str, Any], build_result: Any) -> Iterator[tuple[Session, BoardLibrary]]:
+    def __call__(
+        self, remote_kw: Mapping[str, Any], build_result: Any
+    ) -> Generator[tuple[Session, BoardLibrary], None, None]:
         data = Path(build_result.filename).read_bytes()
         session = compile_and_create_micro_session(
             data, self._template, self._options, self._folder, self._use_existing
