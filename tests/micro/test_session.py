@@ -174,7 +174,7 @@ def test_memory(session):
     with pytest.raises(tvm.TVMError, match="expected .* arguments, got 1"):
         board.call(function, [0])
     with pytest.raises(tvm.TVMError, match="the program does not support the request"):
-        board.call(function._replace(index=99), [0] * len(function.arguments))
+        board.call(function._replace(number=99), [0] * len(function.arguments))
     with pytest.raises(tvm.TVMError, match="the program does not support the request"):
         board._request(17, 0, 0)
     assert board.read(0, 1)

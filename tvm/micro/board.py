@@ -50,9 +50,9 @@ class BoardArgument(NamedTuple):
 
 
 class BoardFunction(NamedTuple):
-    """A function on a board: its index in the library, its name and its arguments."""
+    """A function on a board: its number in the library, its name and its arguments."""
 
-    index: int
+    number: int
     name: str
     arguments: tuple[BoardArgument, ...]
 
@@ -192,7 +192,7 @@ class Board:
         """
         if len(offsets) != len(function.arguments):
             raise TVMError(f"{function.name}: expected {len(function.arguments)} arguments, got {len(offsets)}")
-        return self._request(_CALL, function.index, number, struct.pack(f"<{len(offsets)}I", *offsets))[1]
+        return self._request(_CALL, function.number, number, struct.pack(f"<{len(offsets)}I", *offsets))[1]
 
     def function(self, name: str) -> BoardFunction:
         """Return the function of a name.

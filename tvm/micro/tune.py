@@ -27,6 +27,7 @@ from .project_api.server import IoTimeoutError, TransportTimeouts
 from .session import Session, compile_and_create_micro_session
 
 _START_SECONDS = 10.0
+Connected = tuple[Session, BoardLibrary]
 
 
 def autotvm_build_func() -> None:
@@ -117,9 +118,7 @@ class AutoTvmModuleLoader:
         self._folder, self._use_existing = project_dir, use_existing
 
     @contextmanager
-    def __call__(
-        self, remote_kw: Mapping[str, Any], build_result: Any
-    ) -> Generator[tuple[Session, BoardLibrary], None, None]:
+    def __call__(self, remote_kw: Mapping[str, Any], build_result: Any) -> Generator[Connected, None, None]:
         data = Path(build_result.filename).read_bytes()
         session = compile_and_create_micro_session(
             data, self._template, self._options, self._folder, self._use_existing

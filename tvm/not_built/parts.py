@@ -50,7 +50,7 @@ PARTS: dict[str, Part] = {
     "tvm.meta_schedule.testing": Part(_META_SCHEDULE, "te_workload space_generation schedule_rule"),
     "tvm.meta_schedule.utils": Part(_META_SCHEDULE, "", "derived_object"),
     "tvm.micro": Part(_MICRO, "CompileError"),
-    # The programs of boards end with an exit status or a fault; gdb is started by hand for them (docs/howto_micro.md).
+    # Users start gdb with the program of a project; sessions with a debugger need a second connection to the board.
     "tvm.micro.debugger": Part(
         "starting gdb for programs of microcontrollers",
         "Debugger DebuggerFactory GdbDebugger GdbRemoteDebugger GdbTransportDebugger RpcDebugger launch_debugger"
