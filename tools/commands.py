@@ -143,6 +143,21 @@ def fuzz_bindings(given: Given) -> list[Step]:
     return [library, pytest(files, "", "-k", "damaged", **environment)]
 
 
+def tests_bindings(given: Given) -> list[Step]:
+    files = "tests/runtime/test_cpp.py tests/runtime/test_rust.py"
+    make = ("make", "--no-print-directory", "-C", "csrc")
+    checks = "--quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite"
+    # Valgrind has no AVX-512, so that the models are compiled for another CPU.
+    valgrind = {"TVM_TEST_RUNNER": f"valgrind {checks}", "TVM_HOST_CPU": "haswell,cores=2"}
+    sanitized = {"TVM_FUZZ_LIBRARY": str(ROOT / "csrc" / "build" / "asan" / "libtvm_runtime.so")}
+    return [
+        Step((*make, "asan")),
+        pytest("tests/runtime/test_cpp.py", "", "-k", "calls or outputs", **sanitized),
+        Step((*make, "valgrind")),
+        pytest(files, "", "-k", "(calls or results or outputs or photo) and not damaged", **valgrind),
+    ]
+
+
 def fuzz_tune(given: Given) -> list[Step]:
     words = ("python", "tools/fuzz_tune.py", "--kills", given["kills"], "--seed", seed(given))
     return [Step(words), Step((*words, "--search", "auto_scheduler"))]
@@ -338,6 +353,7 @@ TESTS = {
     ),
     "wheels": Command("the wheels on several Python versions", tests_wheels,
                       (Option("--pythons", "interpreters, separated by commas", "NAMES", "python3"), JOBS)),
+    "bindings": Command("programs in C, C++ and Rust under ASan, UBSan and valgrind", tests_bindings),
     "c": Command("the C tests of the runtime", tests_c, (Option("--sanitize", "under ASan, UBSan and TSan"),), ""),
 }  # fmt: skip
 BENCH = {

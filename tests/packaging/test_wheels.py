@@ -117,6 +117,16 @@ def test_both_wheels_have_the_headers(wheels):
         assert {f"{folder}/{path}" for path in headers} <= files_of(wheels[name])
 
 
+@pytest.mark.slow("builds wheels")
+def test_the_full_wheel_has_the_parts_for_microcontrollers(wheels):
+    found = files_of(wheels["tvm-classic"])
+    for folder, target in (("csrc/crt", "tvm/standalone_crt"), ("tvm/micro/templates", "tvm/micro/templates")):
+        files = {path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*") if path.is_file()}
+        wanted = {f"{target}/{path}" for path in files if "__pycache__" not in path.parts}
+        assert len(wanted) > 5 and wanted <= found, sorted(wanted - found)
+    assert not any("standalone_crt" in name for name in files_of(wheels["tvm-classic-runtime"]))
+
+
 @pytest.mark.slow("builds and installs wheels")
 def test_either_distribution_can_be_removed_and_the_other_works(wheels, tmp_path: Path):
     """One test, so that each wheel is built once. Installed in both orders, removed in both."""

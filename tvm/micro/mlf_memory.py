@@ -15,6 +15,7 @@ from ..relay.backend.executor_factory import AOTExecutorFactoryModule
 from ..relay.backend.function_info import FunctionInfo
 from ..relay.backend.program import byte_size
 from ..relay.symbolic import flatten_type, has_dynamic_dims
+from .graph_storage import block_sizes, entries_of
 
 
 class NonStaticShapeError(TVMError):
@@ -160,26 +161,25 @@ def _tensors(
     for number, (name, of_type) in enumerate(zip(names, types)):
         if has_dynamic_dims(of_type):
             raise NonStaticShapeError(f"model '{model.libmod_name}': '{name}' has the dynamic shape {of_type.shape}")
-        found[name] = {
-            "size": byte_size(of_type), "dtype": of_type.dtype, "shape": [int(d) for d in of_type.shape],
-            "index": number,
+        entry: dict[str, Any] = {
+            "size": byte_size(of_type), "dtype": of_type.dtype, "shape": _static_shape(of_type), "index": number,
         }  # fmt: skip
-        if c_names:
-            found[name]["c_name"] = c_names[number]
+        found[name] = {**entry, "c_name": c_names[number]} if c_names else entry
     return found
+
+
+def _static_shape(of_type: Any) -> list[int]:
+    return [int(d) for d in of_type.shape]
 
 
 def _storage(graph: Mapping[str, Any], params: set[str]) -> list[dict[str, Any]]:
     """Return the storage blocks of a graph, each with its size and the inputs and outputs in it."""
-    attributes, rows = graph["attrs"], graph["node_row_ptr"]
-    identifiers = attributes["storage_id"][1]
-    sizes: dict[int, int] = {}
-    for identifier, shape, dtype in zip(identifiers, attributes["shape"][1], attributes["dltype"][1]):
-        sizes[identifier] = max(sizes.get(identifier, 0), byte_size(TensorType(tuple(shape), dtype)))
-    entries = {identifier: {"storage_id": identifier, "size_bytes": sizes[identifier]} for identifier in sorted(sizes)}
+    rows, entries = graph["node_row_ptr"], entries_of(graph)
+    identifiers, sizes = [entry.block for entry in entries], block_sizes(entries)
+    blocks: dict[int, dict[str, Any]] = {n: {"storage_id": n, "size_bytes": sizes[n]} for n in sorted(sizes)}
     for number in graph["arg_nodes"]:
         name = graph["nodes"][number]["name"]
-        entries[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name
+        blocks[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name
     for number, (node, index, *_) in enumerate(graph["heads"]):
-        entries[identifiers[rows[node] + index]]["output_binding"] = f"output_{number}"
-    return list(entries.values())
+        blocks[identifiers[rows[node] + index]]["output_binding"] = f"output_{number}"
+    return list(blocks.values())

@@ -79,7 +79,7 @@ def export_model_library_format(
     TVMError
         There are no models, or two have the same name.
     """
-    models = list(mods) if isinstance(mods, (list, tuple)) else [mods]
+    models: list[Any] = list(mods) if isinstance(mods, (list, tuple)) else [mods]
     _check_all(models)
     when = datetime.now(timezone.utc) if timestamp is None else datetime.fromtimestamp(timestamp, timezone.utc)
     with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
@@ -185,6 +185,8 @@ def _write_model(model: ExecutorFactoryModule, root: Path, when: datetime) -> di
     save_param_dict_to_file(model.get_params(), str(parameters / f"{name}.params"))
     if isinstance(model, AOTExecutorFactoryModule) and model.plain_model is not None:
         description["workspace_pools"] = workspace_pools_of(model.plain_model.interface)
+    if model.runtime is not None and model.runtime.name == "crt":
+        description["system_lib"] = bool(model.runtime.options.get("system-lib"))
         description["external_dependencies"] = [{
             "short_name": "tvm_standalone_crt",
             "url": STANDALONE_CRT_URL,

@@ -1,62 +1,41 @@
-"""Helpers for tests on microcontrollers: targets of boards, headers with data, sizes from archives."""
+"""Boards and targets of template projects, and checks of tuning logs."""
 
 from __future__ import annotations
 
-import io
-import subprocess
-import tarfile
+import json
 
-import numpy as np
 import pytest
 
 import tvm
-from tvm.micro.testing import create_header_file, get_supported_boards, get_target, mlf_extract_workspace_size_bytes
-from tvm.runtime import link
+from tvm.micro import testing
 
 
-def test_targets_of_boards():
-    assert get_supported_boards("qemu_cortex_m") == ["mps2-an385", "mps2-an386", "mps2-an521", "mps3-an547"]
-    assert "-mcpu=cortex-m55" in get_target("qemu_cortex_m", "mps3-an547")
-    assert "-mcpu=cortex-m3 " in get_target("qemu_cortex_m", "mps2-an385") + " "
-    assert get_target("host") == str(tvm.target.target.micro("host"))
-    with pytest.raises(tvm.TVMError, match="template 'qemu_cortex_m' has no board 'None'; its boards are: mps2-an385"):
-        get_target("qemu_cortex_m")
-    with pytest.raises(tvm.TVMError, match="template 'host' has no board 'x'; its boards are: none"):
-        get_target("host", "x")
+def test_boards_and_targets():
+    assert {"arduino", "host", "zephyr", "qemu_cortex_m"} <= set(testing.get_supported_platforms())
+    for platform in testing.get_supported_platforms():
+        for board in testing.get_supported_boards(platform):
+            assert tvm.target.Target(testing.get_target(platform, board)).kind.name == "c"
+    assert testing.get_target("crt") == str(tvm.target.target.micro("host"))
+    assert "cortex-m4" in testing.get_target("zephyr", "nucleo_l4r5zi")
+    with pytest.raises(tvm.TVMError, match="the platform zephyr requires a board: b_u585i_iot02a, "):
+        testing.get_target("zephyr")
+    with pytest.raises(tvm.TVMError, match="the platform arduino has no board 'nano33'; did you mean 'nano33ble'"):
+        testing.get_target("arduino", "nano33")
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float32", "float64"])
-def test_a_header_contains_the_data(dtype, tmp_path, seed):
-    rng = np.random.default_rng(seed)
-    data = (rng.normal(size=(5, 7)) * 50).astype(dtype)
-    if data.dtype.kind == "f":
-        data[0, :3] = np.inf, -np.inf, np.nan
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        create_header_file("values", data, "include", archive)
-    with tarfile.open(tmp_path / "a.tar") as archive:
-        archive.extractall(tmp_path, filter="data")
-    (tmp_path / "main.c").write_text(
-        '#include <stdio.h>\n#include "include/values.h"\n'
-        "int main(void) { return fwrite(values, sizeof(values[0]), values_len, stdout) != values_len; }\n"
-    )
-    binary = tmp_path / "main"
-    subprocess.run([*link.find_compiler(), "-std=gnu99", tmp_path / "main.c", "-o", binary], check=True)
-    found = subprocess.run([binary], check=True, capture_output=True).stdout
-    np.testing.assert_array_equal(np.frombuffer(found, dtype).reshape(5, 7), data)
+def test_boards_of_the_table_are_those_of_the_project():
+    from tvm import micro
+
+    for platform in testing.get_supported_platforms():
+        with micro.TemplateProject.from_directory(micro.get_microtvm_template_projects(platform)) as template:
+            choices = [option.choices for option in template.info().project_options if option.name == "board"]
+        assert not choices or set(choices[0]) == set(testing.get_supported_boards(platform))
 
 
-def test_headers_that_c_cannot_express():
-    with tarfile.open(fileobj=io.BytesIO(), mode="w") as archive:
-        with pytest.raises(tvm.TVMError, match="'in:put' is not a C identifier"):
-            create_header_file("in:put", np.zeros(2), ".", archive)
-        with pytest.raises(tvm.TVMError, match="C has no type for complex64; use one of int8"):
-            create_header_file("x", np.zeros(2, "complex64"), ".", archive)
-
-
-def test_the_workspace_of_an_archive(archive, factory, tmp_path):
-    size = factory.plain_model.interface.workspace_bytes
-    assert mlf_extract_workspace_size_bytes(archive) == size > 0
-    with tarfile.open(tmp_path / "empty.tar", "w"):
-        pass
-    with pytest.raises(tvm.TVMError, match="is not an archive of models in Model Library Format"):
-        mlf_extract_workspace_size_bytes(tmp_path / "empty.tar")
+def test_tuning_logs(tmp_path):
+    log = tmp_path / "log"
+    log.write_text(json.dumps({"result": [[1e-3], 0, 1.0, 2.0]}) + "\n\n")
+    testing.check_tune_log(log)
+    log.write_text(log.read_text() + json.dumps({"result": [[1e9], 4, 1.0, 2.0]}) + "\n")
+    with pytest.raises(tvm.TVMError, match="log:3: the measurement failed"):
+        testing.check_tune_log(log)

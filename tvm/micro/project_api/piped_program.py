@@ -8,7 +8,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from .server import IoTimeoutError, TransportClosedError, read_with_timeout, write_with_timeout
@@ -136,7 +136,7 @@ class PipedProgram:
             write_with_timeout(self._requests, data, timeout_sec)
 
     @contextlib.contextmanager
-    def _with_status(self) -> Iterator[None]:
+    def _with_status(self) -> Generator[None, None, None]:
         """Add the exit status to the error if the program has ended."""
         try:
             yield

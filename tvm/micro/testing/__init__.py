@@ -1,15 +1,20 @@
-"""Helpers for tests of models on microcontrollers."""
+"""Helpers for tests of models on microcontrollers: boards and targets of template projects, and sessions."""
 
 from __future__ import annotations
 
-from typing import Any
+from .evaluation import create_aot_session, evaluate_model_accuracy, predict_labels_aot, tune_model
+from .headers import create_header_file, mlf_extract_workspace_size_bytes
+from .utils import check_tune_log, get_supported_boards, get_supported_platforms, get_target
 
-from ...not_built import name_of as _name_of
-from .utils import create_header_file, get_supported_boards, get_target, mlf_extract_workspace_size_bytes
-
-
-def __getattr__(name: str) -> Any:
-    return _name_of(__name__, name)
-
-
-__all__ = ["create_header_file", "get_supported_boards", "get_target", "mlf_extract_workspace_size_bytes"]
+__all__ = [
+    "check_tune_log",
+    "create_aot_session",
+    "create_header_file",
+    "evaluate_model_accuracy",
+    "get_supported_boards",
+    "get_supported_platforms",
+    "get_target",
+    "mlf_extract_workspace_size_bytes",
+    "predict_labels_aot",
+    "tune_model",
+]

@@ -1,31 +1,29 @@
-"""Targets of the boards of template projects, C headers with test data, and sizes from archives in Model Library
-Format."""
+"""Boards and targets of template projects, and checks of tuning logs."""
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from ...codegen.c import plain
-from ...codegen.c.names import clean
-from ...codegen.c.source import Source
-from ...error import TVMError
-from ...target.boards import MICRO_MODELS
+from ...error import TVMError, did_you_mean
 from ...target.target import micro
-from ..build import get_microtvm_template_projects
-from ..model_library_format import METADATA_FILE
-from ..project import TemplateProject
-from ..project_api.client import instantiate_from_dir
-
-_DTYPES = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
+from ..build import MicroTVMTemplateProject, get_microtvm_template_projects
 
 
-def get_supported_boards(platform: str) -> list[str]:
-    """Return the names of the boards of a template project.
+def get_supported_platforms() -> list[str]:
+    """Return the names of the template projects.
+
+    Returns
+    -------
+    list of str
+        The names.
+    """
+    return MicroTVMTemplateProject.list()
+
+
+def get_supported_boards(platform: str) -> dict[str, dict[str, Any]]:
+    """Return the boards of a template project.
 
     Parameters
     ----------
@@ -34,26 +32,22 @@ def get_supported_boards(platform: str) -> list[str]:
 
     Returns
     -------
-    list of str
-        The names; empty for a template without boards, whose programs run on this machine or on one emulator.
+    dict of str to dict
+        The properties of each board; ``model`` is the name for ``tvm.target.target.micro``.
     """
-    api_client = instantiate_from_dir(get_microtvm_template_projects(platform))
-    try:
-        options = TemplateProject(api_client).info().project_options
-    finally:
-        api_client.shutdown()
-    return [board for option in options if option.name == "board" for board in option.choices or ()]
+    path = Path(get_microtvm_template_projects(platform), "boards.json")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def get_target(platform: str, board: str | None = None) -> str:
-    """Return the target for a board of a template project.
+    """Return the target for a board.
 
     Parameters
     ----------
     platform : str
         The name of the template.
     board : str, optional
-        The name of the board; required if the template has boards.
+        The board; not required if the template has one board.
 
     Returns
     -------
@@ -63,83 +57,37 @@ def get_target(platform: str, board: str | None = None) -> str:
     Raises
     ------
     TVMError
-        The template does not have this board.
+        The board is missing or unknown.
     """
     boards = get_supported_boards(platform)
-    if board is None and not boards:
-        return str(micro("host"))
+    if board is None and len(boards) == 1:
+        (board,) = boards
+    if board is None:
+        raise TVMError(f"get_target: the platform {platform} requires a board: {', '.join(boards)}")
     if board not in boards:
-        raise TVMError(f"template '{platform}' has no board '{board}'; its boards are: {', '.join(boards) or 'none'}")
-    model = board.replace("-", "_")
-    return str(micro(model if model in MICRO_MODELS else "host"))
+        near = did_you_mean(board, boards, "; ")
+        raise TVMError(
+            f"get_target: the platform {platform} has no board '{board}'{near}; its boards are {', '.join(boards)}"
+        )
+    return str(micro(boards[board]["model"]))
 
 
-def create_header_file(
-    tensor_name: str, npy_data: np.ndarray, output_path: str | Path, tar_file: tarfile.TarFile
-) -> None:
-    """Add a C header with the elements of an array to an archive.
-
-    The header defines ``const size_t NAME_len``, the number of elements, and the array ``NAME``.
+def check_tune_log(log_path: str | Path) -> None:
+    """Check that all records of a tuning log are successful measurements.
 
     Parameters
     ----------
-    tensor_name : str
-        The name of the array in C and of the header.
-    npy_data : numpy.ndarray
-        The data.
-    output_path : str or Path
-        The folder of the header in the archive.
-    tar_file : TarFile
-        The archive, open for writing.
+    log_path : str or Path
+        The log.
 
     Raises
     ------
     TVMError
-        The name is not a C identifier, or C has no type for the elements.
+        A measurement failed.
     """
-    if clean(tensor_name) != tensor_name:
-        raise TVMError(f"create_header_file: '{tensor_name}' is not a C identifier")
-    dtype = str(npy_data.dtype)
-    if dtype not in _DTYPES:
-        raise TVMError(f"create_header_file: C has no type for {dtype}; use one of {', '.join(_DTYPES)}")
-    printer = plain.PlainC(Source(plain.PlainC), tensor_name)
-    rows = plain.constant_rows(printer, dtype, npy_data)
-    lines = [f"#include <{name}.h>" for name in ("math", "stddef", "stdint")]
-    lines += ["", f"const size_t {tensor_name}_len = {npy_data.size};"]
-    array = f"{printer.memory_type(dtype)} {tensor_name}[{max(npy_data.size, 1)}]"
-    lines += [f"__attribute__((aligned(16))) {array} = {{", *(f"  {row}," for row in rows), "};", ""]
-    data = "\n".join(lines).encode()
-    entry = tarfile.TarInfo((Path(output_path) / f"{tensor_name}.h").as_posix())
-    entry.size = len(data)
-    tar_file.addfile(entry, io.BytesIO(data))
+    for number, line in enumerate(Path(log_path).read_text(encoding="utf-8").splitlines(), 1):
+        if line and json.loads(line)["result"][1]:
+            raise TVMError(f"{log_path}:{number}: the measurement failed: {json.loads(line)['result']}")
 
 
-def mlf_extract_workspace_size_bytes(mlf_tar_path: str | Path) -> int:
-    """Return the workspace size of the models in an archive in Model Library Format.
-
-    Parameters
-    ----------
-    mlf_tar_path : str or Path
-        The archive.
-
-    Returns
-    -------
-    int
-        The total size in bytes.
-
-    Raises
-    ------
-    TVMError
-        The archive is not in Model Library Format.
-    """
-    try:
-        with tarfile.open(mlf_tar_path) as archive:
-            file = archive.extractfile(METADATA_FILE)
-            modules = json.loads(file.read())["modules"] if file is not None else {}
-        mains = [module["memory"]["functions"]["main"][0] for module in modules.values()]
-        return sum(int(main["workspace_size_bytes"]) for main in mains)
-    except (tarfile.TarError, ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
-        raise TVMError(f"{mlf_tar_path} is not an archive of models in Model Library Format: {problem!r}") from problem
-
-
-__all__ = ["create_header_file", "get_supported_boards", "get_target", "mlf_extract_workspace_size_bytes"]
+__all__ = ["check_tune_log", "get_supported_boards", "get_supported_platforms", "get_target"]

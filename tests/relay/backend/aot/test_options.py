@@ -43,9 +43,6 @@ def test_combinations_that_plain_c_rejects(options, words):
 
 
 def test_other_options_that_are_rejected():
-    runtime = Runtime("crt", {"system-lib": True})
-    with pytest.raises(tvm.TVMError, match="option system-lib of crt is not supported yet: functions of a program"):
-        relay.build(module(), "c", executor=Executor("aot", C), runtime=runtime)
     for name in ("cpp", "crt"):
         with tvm.transform.PassContext(config={"tir.usmp.use_workspace_io": True}):
             with pytest.raises(tvm.TVMError, match="use_workspace_io option is only compatible with interface_api c"):

@@ -36,7 +36,7 @@ class CortexMProject(CProject):
 
     platform = "qemu_cortex_m"
     boards = tuple(BOARDS)
-    runtime_sources = ("serve.c", "semihosting.c")
+    platform_sources = ("semihosting.c",)
     has_named_pipes = True
 
     def toolchain(self, options: dict[str, Any]) -> list[str]:

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ....codegen.c.crt_library import Argument, TableEntry
 from ....codegen.c.names import clean
 from ....codegen.c.plain_parallel import PARALLEL_FOR_PARAMETERS
 from ....dtype import dlpack_parts
+from ....error import TVMError
 from ....ir.memory_pools import ConstantInfo
 from ....runtime.name_transforms import sanitize_name
 from ....tir.usmp.utils import PoolAllocation
@@ -290,6 +292,26 @@ def forwarding_entry(name: str, to: str) -> list[str]:
     return [f"int32_t {name}({_PACKED});", "", f"int32_t {name}({_PACKED}) {{", f"  return {to}({passed});", "}", ""]
 
 
+def table_entry(interface: Interface, main: str) -> TableEntry:
+    """Return the entry of the main function in the table of functions that a host can call.
+
+    Raises
+    ------
+    TVMError
+        Callers pass the workspaces, which the table does not support.
+    """
+    if interface.pools:
+        raise TVMError(
+            "option system-lib of the runtime and workspace memory pools exclude each other: the functions of a system "
+            "library use static workspaces"
+        )
+    given = [Argument(t.name, t.type.dtype, tuple(t.shape), False) for t in interface.inputs]
+    given += [Argument(t.name, t.type.dtype, tuple(t.shape), True) for t in interface.outputs]
+    data, count = [f"data[{i}]" for i in range(len(given))], len(interface.inputs)
+    passed = [*data[:count], *(t.c_name for t in interface.constants), *data[count:]]
+    return TableEntry(f"{interface.prefix}___tvm_main__", main, given, passed + _memory_arguments(interface, {}))
+
+
 __all__ = [
     "CHECK_ARRAY",
     "Interface",
@@ -299,5 +321,6 @@ __all__ = [
     "forwarding_entry",
     "header",
     "packed_entry",
+    "table_entry",
     "workspace_lines",
 ]

@@ -41,7 +41,7 @@ from .plan import Planned, plan_main
 
 # The limits for allocations on the stack of a thread of the runtime, and on the stack of a microcontroller.
 _OF_THREADS = StackLimits(STACK_BYTES, LOCAL_STACK_BYTES)
-_OF_MICROCONTROLLERS = StackLimits(256, 1024)
+OF_MICROCONTROLLERS = StackLimits(256, 1024)
 
 
 class Compiled(NamedTuple):
@@ -108,7 +108,7 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
     def functions() -> Iterator[IRModule]:
         for kernel in _with_progress(model):
             loops = quiet_asserts(convert_for_loops_to_serial(_loops(kernel)))
-            raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, _OF_MICROCONTROLLERS)
+            raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, OF_MICROCONTROLLERS)
             yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
         links = bool(model.constant_pools)
         main = main_function(model.program, model.name, kernels, links, output_names_of(model.ir_mod))
@@ -172,7 +172,7 @@ def plain_kernels(program: Program, kernels: Iterable[Kernel], in_parallel: bool
 def _plain_kernel(kernel: Kernel, function: PrimFunc, is_in_place: bool) -> RawKernel:
     """Return a kernel as a static function. The function returns a status only if it can fail: an assertion can be
     false, or tasks may not start. With ``is_in_place``, an input pointer may equal an output pointer."""
-    raw = raw_kernel(function, kernel.name, _OF_MICROCONTROLLERS)
+    raw = raw_kernel(function, kernel.name, OF_MICROCONTROLLERS)
     can_fail = any(
         isinstance(node, AssertStmt)
         or (isinstance(node, For) and node.kind is ForKind.PARALLEL)
@@ -204,4 +204,11 @@ def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> 
     return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
 
 
-__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain", "plain_kernels"]
+__all__ = [
+    "OF_MICROCONTROLLERS",
+    "Compiled",
+    "compile_for_runtime",
+    "compile_objects",
+    "compile_plain",
+    "plain_kernels",
+]

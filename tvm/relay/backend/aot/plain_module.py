@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ....codegen.c import plain
+from ....codegen.c.crt_library import library_lines
 from ....codegen.c.names import clean
 from ....codegen.c.plain_parallel import parallel_for_text
 from ....codegen.c.runtime import ARRAY_RECORDS
@@ -23,6 +24,7 @@ from .c_interface import (
     header,
     packed_entry,
     parallel_for_lines,
+    table_entry,
     workspace_lines,
 )
 from .compile import Compiled
@@ -65,10 +67,18 @@ def _pool(planned: Planned, info: AllocatedPoolInfo) -> Pool:
 def plain_module(model: PlainModel) -> Module:
     """Return a module that contains the C file of a model and imports the kernels that are not in the file. Exporting
     the module as a library compiles the file."""
+    module = c_file_module(model.text, [] if model.header else [f"{model.interface.prefix}_run"])
+    if model.kernels is not None:
+        module.import_module(model.kernels)
+    return module
+
+
+def c_file_module(text: str, names: list[str]) -> Module:
+    """Return a module that contains a C file, which defines these functions."""
 
     def source(fmt: str) -> str:
         if fmt in ("", "c"):
-            return model.text
+            return text
         raise TVMError(f"a model in plain C has no source in format '{fmt}'; it has c")
 
     def save(path: str, fmt: str = "") -> None:
@@ -76,13 +86,9 @@ def plain_module(model: PlainModel) -> Module:
         if kind != "c":
             raise TVMError(f"a model in plain C cannot be saved as '{kind}'; save it as c, or export it as a library")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(model.text)
+            file.write(text)
 
-    names = [] if model.header else [f"{model.interface.prefix}_run"]
-    module = from_code(None, names, type_key="c", format="c", source=source, save=save)
-    if model.kernels is not None:
-        module.import_module(model.kernels)
-    return module
+    return from_code(None, names, type_key="c", format="c", source=source, save=save)
 
 
 # The text -------------------------------------------------------------------------------------------------------------
@@ -107,6 +113,7 @@ def _model_text(made: Compiled, interface: Interface, model: CompiledModel) -> s
     parts += source.functions if source is not None else _main_declaration(interface, symbol)
     main = source.signatures[symbol].name if source is not None else symbol
     parts += c_entry(interface, main) if api == "c" else _packed_entries(interface, main, is_unpacked)
+    parts += library_lines([table_entry(interface, main)]) if model.runtime.options.get("system-lib") else []
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
@@ -167,4 +174,4 @@ def _packed_entries(interface: Interface, main: str, is_unpacked: bool) -> list[
     return [*check, *packed_entry(interface, public, main), *forwarding_entry(run, public)]
 
 
-__all__ = ["PlainModel", "plain_model", "plain_module"]
+__all__ = ["PlainModel", "c_file_module", "plain_model", "plain_module"]

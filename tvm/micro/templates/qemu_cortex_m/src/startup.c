@@ -27,6 +27,6 @@ void Reset_Handler(void) {
   *(volatile uint32_t*)0xe000ed88u |= 0xfu << 20;
   __asm__ volatile("dsb\nisb" ::: "memory");
 #endif
-  TVMCrtServe(&tvm_crt_model);
+  TVMCrtMain();
   TVMPlatformAbort(0);
 }
