@@ -142,13 +142,13 @@ def run_model(archive: Path, platform: str, board: str, inputs: dict[str, Any]) 
         with micro.generate_project_from_mlf(template, project, archive, options) as made:
             made.options = {"warning_as_error": True}
             made.build()
-            found = micro.run_project(made, inputs).outputs
+            run = micro.run_project(made, inputs)
         objects = sorted((project / "build").glob("*.o"))
         own = [path for path in objects if path.stem.startswith("src_") and "lib" in path.stem]
         entry = [path for path in objects if path.stem == "src_model_entry"]
         runtime = [path for path in objects if path not in own + entry]
         prefix = SIZE_TOOLS.get(platform, "")
-        return found, (_rom(prefix, runtime), _rom(prefix, own), _ram(prefix, own + entry))
+        return run, (_rom(prefix, runtime), _rom(prefix, own), _ram(prefix, own + entry))
 
 
 def measure(name: str, load: Callable[[Path], Any], models: Path) -> list[Row]:
