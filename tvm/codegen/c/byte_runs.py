@@ -14,7 +14,7 @@ from ...tir.stmt_functor import substitute
 from ..linear import one_index
 
 # Shorter runs are loops: a call costs more than a few elements.
-MIN_BYTES = 8
+MIN_ELEMENTS = 8
 
 
 class ByteRun(NamedTuple):
@@ -42,7 +42,7 @@ def byte_run(loop: For) -> ByteRun | None:
         return None
     dtype, value = info(body.buffer.dtype), body.value
     size = loop.extent.value * dtype.bytes
-    if size < MIN_BYTES or dtype.lanes != 1 or dtype.is_bool or info(body.indices[0].dtype).lanes != 1:
+    if loop.extent.value < MIN_ELEMENTS or dtype.lanes != 1 or dtype.is_bool or info(body.indices[0].dtype).lanes != 1:
         return None
     is_copy = isinstance(value, BufferLoad) and value.buffer.dtype == body.buffer.dtype == value.dtype
     if not is_copy and not isinstance(value, IntImm):
@@ -65,4 +65,4 @@ def _uses(index: PrimExpr, var: Var) -> bool:
     return any(node is var for node in pre_order(index))
 
 
-__all__ = ["MIN_BYTES", "ByteRun", "byte_run"]
+__all__ = ["MIN_ELEMENTS", "ByteRun", "byte_run"]

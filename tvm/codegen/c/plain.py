@@ -19,7 +19,6 @@ from ...ir.visit import pre_order
 from ...tir.function import PrimFunc
 from ...tir.stmt import AllocateConst, AttrStmt, BufferStore, For, LetStmt, Stmt
 from . import call as c_call
-from . import expr as c_expr
 from . import helpers as c_helpers
 from . import stmt as c_stmt
 from .byte_runs import ByteRun, byte_run
