@@ -1,4 +1,4 @@
-"""Quantized layers on emulated boards with DSP instructions and Helium: exact for odd channels, windows and paddings."""
+"""Quantized layers on emulated boards with DSP instructions and Helium: exact for odd channels and windows."""
 
 from __future__ import annotations
 

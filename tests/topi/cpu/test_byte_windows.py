@@ -60,7 +60,8 @@ class Case:
             part = wide[:, top:, left:][:, :: strides[0], :: strides[1]][:, :rows, :columns]
             total += part * w[i, j, :, 0] if is_depthwise else part @ w[i, j].astype("int64")
         form = w.reshape(-1, w.shape[-1]).T if not is_depthwise else w.reshape(-1, channels).T
-        packed = (channel_taps if is_depthwise else interleaved)(form.astype("int8"), kernels).data.numpy()
+        form = form.astype("int8")
+        packed = (channel_taps(form) if is_depthwise else interleaved(form, kernels)).data.numpy()
         self.inputs, self.expected = (x.astype(dtype), packed), total
         data, weight = (te.placeholder(a.shape, str(a.dtype), name=n) for a, n in zip(self.inputs, ("data", "weight")))
         made = byte_windows.depthwise_conv2d_NHWC_int8 if is_depthwise else byte_windows.conv2d_NHWC_int8
@@ -113,7 +114,7 @@ def test_weights_that_do_not_fit_are_rejected():
 
     with pytest.raises(tvm.TVMError, match=r"filters of 72 terms need weights \(o/f, blocks, 1, f, terms\), got"):
         topi.nn.conv2d_NHWC_int8(data, weight(1, 17, 1, 4, 4), 3, 1, 1, 1)
-    with pytest.raises(tvm.TVMError, match=r"8 channels and 9 taps need weights \(2, 9, 4\), got \(2, 8, 4\)"):
+    with pytest.raises(tvm.TVMError, match=r"8 channels and 9 taps need weights \(c/f, taps, f\), got \(2, 8, 4\)"):
         topi.nn.depthwise_conv2d_NHWC_int8(data, weight(2, 8, 4), 3, 1, 1, 1)
     with pytest.raises(tvm.TVMError, match="conv2d_NHWC_int8: data must have 4 dimensions"):
         topi.nn.conv2d_NHWC_int8(te.placeholder((4, 8), "int8"), weight(1, 2, 1, 4, 4), 1, 1, 0, 1)

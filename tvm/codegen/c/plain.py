@@ -23,7 +23,7 @@ from . import helpers as c_helpers
 from . import stmt as c_stmt
 from .byte_runs import ByteRun, byte_run
 from .like import CLike
-from .names import bare
+from .names import bare, clean
 from .source import comment
 
 # Attributes of a function: the comment above it, whether it is static, and whether it cannot fail.
@@ -64,6 +64,15 @@ _TYPED_HELPERS = {
   *place = ({T})(old + amount);
   return old;
 }""",
+    **{
+        name: f"""/* {about}, which wraps around. */
+static inline {{T}} {{name}}({{T}} a, {{T}} b) {{ return ({{T}})(({{U}})a {operator} ({{U}})b); }}"""
+        for name, operator, about in (
+            ("add", "+", "Sum"),
+            ("subtract", "-", "Difference"),
+            ("multiply", "*", "Product"),
+        )
+    },
     "alias": "typedef {T} TVM_MAY_ALIAS {name};",
 }
 
@@ -294,6 +303,14 @@ class PlainC(CLike):
         text = f"({left} {operator} {right})"
         self.operators[text] = operator
         return text
+
+    def wrapping(self, operator: str, dtype: str, x: str, y: str) -> str:
+        name = {"+": "add", "-": "subtract", "*": "multiply"}[operator]
+        return f"{self.source.typed_helper(name, dtype)}({bare(x)}, {bare(y)})"
+
+    def named(self, var: Var) -> str:
+        """Return a comment with the original name of a variable if its C name is more than a spelling of it."""
+        return "" if self.names[var] == clean(var.name) else super().named(var)
 
 
 # The declaration of a temporary constant that the printer generated.

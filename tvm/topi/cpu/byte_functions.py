@@ -31,10 +31,6 @@ class ByteKernels(NamedTuple):
         divisors = (d for d in range(self.terms, self.terms // 2 - 1, -1) if terms % d == 0)
         return next(divisors, self.terms)
 
-    def has_pairs(self, channels: int) -> bool:
-        """Return whether a depthwise convolution multiplies the taps in pairs."""
-        return self.instructions == DSP and channels % 4 == 0
-
 
 def byte_kernels(target: Target | None) -> ByteKernels | None:
     """Return the 8-bit kernels of a target, or None if it cannot call C functions."""
@@ -100,70 +96,44 @@ def _joined(form: str, count: int) -> str:
     return ", ".join(form.format(j=j) for j in range(count))
 
 
-def _sums(filters: int) -> list[str]:
-    return [f"  int32_t {_joined('sum{j} = 0', filters)};"]
-
-
 def _stores(filters: int) -> list[str]:
     return [f"  sums[{j}] = sum{j};" for j in range(filters)]
 
 
+def _loop(filters: int, count: str, body: list[str], advance: str, head: list[str] | None = None) -> list[str]:
+    """Return statements that accumulate and store the sums. There is at least one iteration."""
+    loop = ["  do {", *(f"    {line}" for line in body), f"    {advance}", f"  }} while (--{count});"]
+    return [f"  int32_t {_joined('sum{j} = 0', filters)};", *(head or []), *loop, *_stores(filters)]
+
+
 def _portable_dots(filters: int, block: int, data: str) -> list[str]:
-    products = [" + ".join(f"data[{i}] * weights[{j * block + i}]" for i in range(block)) for j in range(filters)]
-    step = f"data += {block}, weights += {filters * block}"
-    return [
-        *_sums(filters),
-        f"  for (const {data}_t* end = data + {block} * blocks; data != end; {step}) {{",
-        *(f"    sum{j} += {text};" for j, text in enumerate(products)),
-        "  }",
-        *_stores(filters),
-    ]
-
-
-def _looped_dots(filters: int, block: int, data: str) -> list[str]:
-    """Return the portable form for long blocks."""
-    return [
-        *_sums(filters),
-        f"  for (int32_t block = 0; block < blocks; ++block, data += {block}, weights += {filters * block}) {{",
-        f"    for (int32_t i = 0; i < {block}; ++i) {{",
-        *(f"      sum{j} += data[i] * weights[{f'{j * block} + i' if j else 'i'}];" for j in range(filters)),
-        "    }",
-        "  }",
-        *_stores(filters),
-    ]
+    advance = f"data += {block}, weights += {filters * block};"
+    if block <= 4:
+        terms = [" + ".join(f"data[{i}] * weights[{j * block + i}]" for i in range(block)) for j in range(filters)]
+        return _loop(filters, "blocks", [f"sum{j} += {text};" for j, text in enumerate(terms)], advance)
+    steps = [f"  sum{j} += data[i] * weights[{f'{j * block} + i' if j else 'i'}];" for j in range(filters)]
+    return _loop(filters, "blocks", [f"for (int32_t i = 0; i < {block}; ++i) {{", *steps, "}"], advance)
 
 
 def _dsp_dots(filters: int, block: int, data: str) -> list[str]:
-    return [
-        *_sums(filters),
-        f"  for (const {data}_t* end = data + 4 * blocks; data != end; data += 4, weights += {4 * filters}) {{",
-        "    const uint32_t x = tvm_word(data);",
-        f"    const int32_t even = tvm_even_{data}(x), odd = tvm_odd_{data}(x);",
-        *(f"    const uint32_t w{j} = tvm_word(weights{f' + {4 * j}' if j else ''});" for j in range(filters)),
-        *(f"    sum{j} = __smlad(odd, tvm_odd_int8(w{j}), __smlad(even, tvm_even_int8(w{j}), sum{j}));"
+    body = [
+        "const uint32_t x = tvm_word(data);",
+        f"const int32_t even = tvm_even_{data}(x), odd = tvm_odd_{data}(x);",
+        *(f"const uint32_t w{j} = tvm_word(weights{f' + {4 * j}' if j else ''});" for j in range(filters)),
+        *(f"sum{j} = __smlad(odd, tvm_odd_int8(w{j}), __smlad(even, tvm_even_int8(w{j}), sum{j}));"
           for j in range(filters)),
-        "  }",
-        *_stores(filters),
     ]  # fmt: skip
+    return _loop(filters, "blocks", body, f"data += 4, weights += {4 * filters};")
 
 
 def _mve_dots(filters: int, block: int, data: str) -> list[str]:
-    load, first = "vldrbq_s8({})", []
+    load, head = "vldrbq_s8({})", []
     if block < 16:
-        load, first = "vldrbq_z_s8({}, lanes)", [f"  const mve_pred16_t lanes = vctp8q({block});"]
-    step = f"data += {block}, weights += {filters * block}"
-    return [
-        *_sums(filters),
-        *first,
-        f"  for (int32_t block = 0; block < blocks; ++block, {step}) {{",
-        f"    const int8x16_t x = {load.format('data')};",
-        *(
-            f"    sum{j} = vmladavaq_s8(sum{j}, x, {load.format(f'weights + {j * block}' if j else 'weights')});"
-            for j in range(filters)
-        ),
-        "  }",
-        *_stores(filters),
-    ]
+        load, head = "vldrbq_z_s8({}, lanes)", [f"  const mve_pred16_t lanes = vctp8q({block});"]
+    rows = [load.format(f"weights + {j * block}" if j else "weights") for j in range(filters)]
+    body = [f"const int8x16_t x = {load.format('data')};",
+            *(f"sum{j} = vmladavaq_s8(sum{j}, x, {row});" for j, row in enumerate(rows))]  # fmt: skip
+    return _loop(filters, "blocks", body, f"data += {block}, weights += {filters * block};", head)
 
 
 def dots(kernels: ByteKernels, filters: int, block: int, data: str) -> Function:
@@ -171,72 +141,53 @@ def dots(kernels: ByteKernels, filters: int, block: int, data: str) -> Function:
     name = f"tvm_dots_{filters}x{block}_{data}"
     parameters = f"const {data}_t* data, const int8_t* weights, int32_t blocks, int32_t* sums"
     about = f"Dot products of the data with {filters} filters, whose weights are interleaved in blocks of {block}."
-    bodies = {}
+    bodies = {PORTABLE: _portable_dots(filters, block, data)}
     if kernels.instructions == DSP and block == 4:
         bodies[DSP] = _dsp_dots(filters, block, data)
     if kernels.instructions == MVE:
         bodies[MVE] = _mve_dots(filters, block, data)
-    bodies[PORTABLE] = (_portable_dots if block <= 4 else _looped_dots)(filters, block, data)
     return _function(name, parameters, about, bodies)
 
 
 def _portable_taps(filters: int, data: str) -> list[str]:
-    return [
-        *_sums(filters),
-        f"  for (int32_t tap = 0; tap < taps; ++tap, data += stride, weights += {filters}) {{",
-        *(f"    sum{j} += data[{j}] * weights[{j}];" for j in range(filters)),
-        "  }",
-        *_stores(filters),
+    body = [f"sum{j} += data[{j}] * weights[{j}];" for j in range(filters)]
+    return _loop(filters, "taps", body, f"data += stride, weights += {filters};")
+
+
+def _dsp_taps(filters: int, data: str) -> list[str]:
+    body = [
+        "const uint32_t x = tvm_word(data), w = tvm_word(weights);",
+        f"const int32_t even = tvm_even_{data}(x), odd = tvm_odd_{data}(x);",
+        "const int32_t even_weights = tvm_even_int8(w), odd_weights = tvm_odd_int8(w);",
+        "sum0 = __smlabb(even, even_weights, sum0);",
+        "sum1 = __smlabb(odd, odd_weights, sum1);",
+        "sum2 = __smlatt(even, even_weights, sum2);",
+        "sum3 = __smlatt(odd, odd_weights, sum3);",
     ]
+    return _loop(filters, "taps", body, f"data += stride, weights += {filters};")
 
 
 def _mve_taps(filters: int, data: str) -> list[str]:
     return [
         "  int32x4_t sum = vdupq_n_s32(0);",
-        "  for (int32_t tap = 0; tap < taps; ++tap, data += stride, weights += 4) {",
+        "  do {",
         "    sum = vaddq_s32(sum, vmulq_s32(vldrbq_s32(data), vldrbq_s32(weights)));",
-        "  }",
+        f"    data += stride, weights += {filters};",
+        "  } while (--taps);",
         "  vstrwq_s32(sums, sum);",
     ]
 
 
-def _pair_portable(data: str) -> list[str]:
-    return [
-        *_sums(4),
-        "  for (int32_t pair = 0; pair < taps / 2; ++pair, data += 2 * stride, weights += 8) {",
-        *(f"    sum{j} += data[{j}] * weights[{w}] + data[stride{f' + {j}' if j else ''}] * weights[{w + 2}];"
-          for j, w in enumerate((0, 1, 4, 5))),
-        "  }",
-        *_stores(4),
-    ]  # fmt: skip
-
-
-def _pair_dsp(data: str) -> list[str]:
-    return [
-        *_sums(4),
-        "  for (int32_t pair = 0; pair < taps / 2; ++pair, data += 2 * stride, weights += 8) {",
-        "    const uint32_t x0 = tvm_word(data), x1 = tvm_word(data + stride);",
-        "    const uint32_t low = tvm_word(weights), high = tvm_word(weights + 4);",
-        f"    const uint32_t even0 = (uint32_t)tvm_even_{data}(x0), even1 = (uint32_t)tvm_even_{data}(x1);",
-        f"    const uint32_t odd0 = (uint32_t)tvm_odd_{data}(x0), odd1 = (uint32_t)tvm_odd_{data}(x1);",
-        "    sum0 = __smlad((int32_t)((even0 & 0xffffu) | (even1 << 16)), tvm_even_int8(low), sum0);",
-        "    sum1 = __smlad((int32_t)((odd0 & 0xffffu) | (odd1 << 16)), tvm_odd_int8(low), sum1);",
-        "    sum2 = __smlad((int32_t)((even0 >> 16) | (even1 & 0xffff0000u)), tvm_even_int8(high), sum2);",
-        "    sum3 = __smlad((int32_t)((odd0 >> 16) | (odd1 & 0xffff0000u)), tvm_odd_int8(high), sum3);",
-        "  }",
-        *_stores(4),
-    ]
-
-
-def taps(kernels: ByteKernels, filters: int, in_pairs: bool, data: str) -> Function:
+def taps(kernels: ByteKernels, filters: int, data: str) -> Function:
     """Return the function that multiplies the taps of a window with the weights of several channels."""
-    name = f"tvm_taps_{filters}{'_in_pairs' if in_pairs else ''}_{data}"
+    name = f"tvm_taps_{filters}_{data}"
     parameters = f"const {data}_t* data, int32_t stride, const int8_t* weights, int32_t taps, int32_t* sums"
-    about = f"Products of the taps of a window with the weights of {filters} channels."
-    if in_pairs:
-        return _function(name, parameters, about, {DSP: _pair_dsp(data), PORTABLE: _pair_portable(data)})
-    bodies = {MVE: _mve_taps(filters, data)} if kernels.instructions == MVE and filters == 4 else {}
-    return _function(name, parameters, about, {**bodies, PORTABLE: _portable_taps(filters, data)})
+    about = f"Sums over the taps of a window for {filters} channels."
+    bodies = {PORTABLE: _portable_taps(filters, data)}
+    special = {DSP: _dsp_taps, MVE: _mve_taps}.get(kernels.instructions)
+    if special is not None and filters == 4:
+        bodies[kernels.instructions] = special(filters, data)
+    return _function(name, parameters, about, bodies)
 
 
 __all__ = ["ByteKernels", "Function", "byte_kernels", "dots", "taps"]

@@ -87,24 +87,17 @@ def dots(kernels: ByteKernels, dtype: str, blocks: int, filters: int, block: int
 
 
 @functools.cache
-def taps(kernels: ByteKernels, dtype: str, count: int, filters: int, in_pairs: bool) -> TensorIntrin:
-    """Declare the products of the taps of a window with the weights of ``filters`` channels."""
-    function = byte_functions.taps(kernels, filters, in_pairs, dtype)
+def taps(kernels: ByteKernels, dtype: str, count: int, filters: int) -> TensorIntrin:
+    """Declare the sums over the taps of a window for ``filters`` channels."""
+    function = byte_functions.taps(kernels, filters, dtype)
     data = te.placeholder((count, filters), dtype, name="data")
-    shape = (count // 2, 2, 2, 2) if in_pairs else (count, filters)
-    weights = te.placeholder(shape, "int8", name="weights")
-    steps = ((count // 2, "pair"), (2, "tap")) if in_pairs else ((count, "tap"),)
-    axes = [te.reduce_axis((0, size), name=name) for size, name in steps]
-
-    def term(j: Any) -> Any:
-        if in_pairs:
-            pair, tap = axes
-            x, w = data[pair * 2 + tap, j], weights[pair, te.indexdiv(j, 2), tap, te.indexmod(j, 2)]
-        else:
-            x, w = data[axes[0], j], weights[axes[0], j]
-        return te.sum(x.astype("int32") * w.astype("int32"), axis=axes)
-
-    out = te.compute((filters,), term, name="sums")
+    weights = te.placeholder((count, filters), "int8", name="weights")
+    tap = te.reduce_axis((0, count), name="tap")
+    out = te.compute(
+        (filters,),
+        lambda j: te.sum(data[tap, j].astype("int32") * weights[tap, j].astype("int32"), axis=[tap]),
+        name="sums",
+    )
     stride = tir.Var("stride", "int32")
 
     def body(ins: Any, outs: Any) -> Any:
@@ -140,9 +133,8 @@ class ByteWindows(CPUTemplate):
             filters = shape[3]
             intrinsic = dots(kernels, data.dtype, shape[1], filters, shape[4])
         else:
-            in_pairs = len(shape) == 5
-            filters = 4 if in_pairs else shape[2]
-            intrinsic = taps(kernels, data.dtype, int(data.shape[3]), filters, in_pairs)
+            filters = shape[2]
+            intrinsic = taps(kernels, data.dtype, shape[1], filters)
         *pixels, channel = host.op.axis
         group, _ = host.split(channel, factor=filters)
         stage.compute_at(host, group)

@@ -73,7 +73,7 @@ def _padded_terms(value: PrimExpr, k: PrimExpr, terms: int, whole: int) -> PrimE
     return value if terms == whole else tir.if_then_else(k < terms, value, tir.const(0, value.dtype))
 
 
-def _dots(data: Tensor, weight: Tensor, lead: Sequence[Any], at: Any, name: str) -> Tensor:
+def _dots(data: Tensor, weight: Tensor, lead: Sequence[Any], at: Any) -> Tensor:
     """Return the dot products of rows of ``data`` with all filters. ``at`` returns the indices of a row of the data,
     given the indices of the output."""
     groups, blocks, _, filters, terms = get_const_tuple(weight.shape)
@@ -86,7 +86,7 @@ def _dots(data: Tensor, weight: Tensor, lead: Sequence[Any], at: Any, name: str)
         w = weight(te.indexdiv(o, filters), block, 0, te.indexmod(o, filters), term)
         return te.sum(x.astype("int32") * w.astype("int32"), axis=[block, term])
 
-    return te.compute((*lead, groups * filters), body, name=name, tag="byte_dots")
+    return te.compute((*lead, groups * filters), body, name="sums", tag="byte_dots")
 
 
 def conv2d_NHWC_int8(
@@ -107,7 +107,7 @@ def conv2d_NHWC_int8(
     whole = shape[1] * shape[4]
     if window.taps == 1 and not window.is_padded and whole == terms:
         down, right = window.strides
-        return _dots(data, weight, window.shape, lambda n, y, x: (n, y * down, x * right), what)
+        return _dots(data, weight, window.shape, lambda n, y, x: (n, y * down, x * right))
 
     def element(n: PrimExpr, y: PrimExpr, x: PrimExpr, k: PrimExpr) -> PrimExpr:
         tap, c = te.indexdiv(k, channels), te.indexmod(k, channels)
@@ -116,14 +116,14 @@ def conv2d_NHWC_int8(
     patch = te.compute(
         (*window.shape, whole), element, name="patch", tag="patch,step", attrs=window.runs(whole == terms, channels)
     )
-    return _dots(patch, weight, window.shape, lambda *at: at, what)
+    return _dots(patch, weight, window.shape, lambda *at: at)
 
 
 def depthwise_conv2d_NHWC_int8(
     data: Tensor, weight: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, pad_value: int = 0
 ) -> Tensor:
-    """A depthwise convolution of 8-bit data (n, h, w, c) with weights (c/f, taps, f), or (c/4, taps/2, 2, 2, 2) in
-    which the weights of two taps for two channels are adjacent. The data is padded with ``pad_value``.
+    """A depthwise convolution of 8-bit data (n, h, w, c) with weights (c/f, taps, f). The data is padded with
+    ``pad_value``.
 
     Raises
     ------
@@ -132,32 +132,23 @@ def depthwise_conv2d_NHWC_int8(
     """
     what = "depthwise_conv2d_NHWC_int8"
     window = _Window(what, data, kernel_size, stride, padding, dilation)
-    shape, channels = get_const_tuple(weight.shape), window.channels
-    in_pairs = len(shape) == 5
-    filters, taps = (4, 2 * shape[1]) if in_pairs else (shape[-1], shape[1])
-    wanted = (channels // 4, -(-window.taps // 2), 2, 2, 2) if in_pairs else (channels // filters, window.taps, filters)
-    if shape != wanted or channels % filters:
-        raise TVMError(f"{what}: {channels} channels and {window.taps} taps need weights {wanted}, got {shape}")
+    shape, channels, taps = get_const_tuple(weight.shape), window.channels, window.taps
+    filters = shape[-1]
+    if channels % filters or shape != (channels // filters, taps, filters):
+        raise TVMError(f"{what}: {channels} channels and {taps} taps need weights (c/f, taps, f), got {shape}")
 
     def element(n: PrimExpr, y: PrimExpr, x: PrimExpr, tap: PrimExpr, c: PrimExpr) -> PrimExpr:
-        value = window.element(data, pad_value, (n, y, x), tap, c)
-        return _padded_terms(value, tap, window.taps, taps)
+        return window.element(data, pad_value, (n, y, x), tap, c)
 
-    runs = window.runs(taps == window.taps)
+    runs = window.runs(True)
     patch = te.compute((*window.shape, taps, channels), element, name="patch", tag="patch,step", attrs=runs)
-    if in_pairs:
-        pair, tap = te.reduce_axis((0, taps // 2), name="pair"), te.reduce_axis((0, 2), name="tap")
-        axes, place = [pair, tap], pair * 2 + tap
-    else:
-        tap = te.reduce_axis((0, taps), name="tap")
-        axes, place = [tap], tap
+    tap = te.reduce_axis((0, taps), name="tap")
 
     def body(n: PrimExpr, y: PrimExpr, x: PrimExpr, c: PrimExpr) -> PrimExpr:
-        group, j = te.indexdiv(c, filters), te.indexmod(c, filters)
-        w = weight(group, axes[0], te.indexdiv(j, 2), axes[1], te.indexmod(j, 2)) if in_pairs else weight(group, tap, j)
-        return te.sum(patch(n, y, x, place, c).astype("int32") * w.astype("int32"), axis=axes)
+        w = weight(te.indexdiv(c, filters), tap, te.indexmod(c, filters))
+        return te.sum(patch(n, y, x, tap, c).astype("int32") * w.astype("int32"), axis=[tap])
 
-    return te.compute((*window.shape, channels), body, name=what, tag="byte_taps")
+    return te.compute((*window.shape, channels), body, name="sums", tag="byte_taps")
 
 
 def dense_int8(data: Tensor, weight: Tensor) -> Tensor:
@@ -176,7 +167,7 @@ def dense_int8(data: Tensor, weight: Tensor) -> Tensor:
         source = te.compute(
             (*lead, whole), lambda *at: _padded_terms(data(*at), at[-1], terms, whole), name="row", tag="patch,step"
         )
-    return _dots(source, weight, lead, lambda *at: at, "dense_int8")
+    return _dots(source, weight, lead, lambda *at: at)
 
 
 def largest_group(filters: int) -> int:

@@ -33,11 +33,7 @@ def _conv_type(attrs, types) -> TensorType:
 
 def _depthwise_type(attrs, types) -> TensorType:
     x, w = (dims(tensor(t, "an operand")) for t in types[:2])
-    taps = product(tuple(attrs.kernel_size))
-    if len(w) == 5:
-        fits = len(x) == 4 and (w[0] * 4, w[1], *w[2:]) == (x[3], -(-taps // 2), 2, 2, 2)
-    else:
-        fits = len(x) == 4 and len(w) == 3 and (w[0] * w[2], w[1]) == (x[3], taps)
+    fits = len(x) == 4 and len(w) == 3 and (w[0] * w[2], w[1]) == (x[3], product(tuple(attrs.kernel_size)))
     return _window_type(attrs, types, x[-1], fits)
 
 
@@ -96,6 +92,6 @@ def contrib_depthwise_conv2d_nhwc_int8(
 ):
     """Compute a depthwise convolution of 8-bit data in NHWC, which is padded with ``pad_value``.
 
-    The kernel is (c/f, taps, f), or (c/4, taps/2, 2, 2, 2) with the weights of two taps for two channels in one word.
+    The kernel is (c/f, taps, f).
     """
     return window_call("nn.contrib_depthwise_conv2d_NHWC_int8", 2, locals())

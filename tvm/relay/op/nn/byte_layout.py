@@ -18,13 +18,10 @@ def interleaved(filters: np.ndarray, kernels: ByteKernels) -> Constant:
     return Constant(whole.reshape(count // group, group, -1, 1, block).transpose(0, 2, 3, 1, 4))
 
 
-def channel_taps(taps: np.ndarray, kernels: ByteKernels) -> Constant:
-    """Pack the taps of each channel (c, taps) for a depthwise convolution."""
-    channels = taps.shape[0]
-    if not kernels.has_pairs(channels):
-        return Constant(taps.reshape(channels // largest_group(channels), -1, taps.shape[1]).transpose(0, 2, 1))
-    whole = np.pad(taps, ((0, 0), (0, taps.shape[1] % 2)))
-    return Constant(whole.reshape(channels // 4, 2, 2, -1, 2).transpose(0, 3, 1, 4, 2))
+def channel_taps(taps: np.ndarray) -> Constant:
+    """Pack the taps of each channel (c, taps) for a depthwise convolution as (c/f, taps, f)."""
+    channels, count = taps.shape
+    return Constant(taps.reshape(channels // largest_group(channels), -1, count).transpose(0, 2, 1))
 
 
 def convolution(attrs, data: RelayExpr, kernel: np.ndarray, channels: int, kernels: ByteKernels) -> RelayExpr | None:
@@ -37,7 +34,7 @@ def convolution(attrs, data: RelayExpr, kernel: np.ndarray, channels: int, kerne
         weight = interleaved(kernel.transpose(0, 2, 3, 1).reshape(kernel.shape[0], -1), kernels)
         return byte_conv.contrib_conv2d_nhwc_int8(data, weight, **options)
     if attrs.groups == channels == kernel.shape[0]:
-        weight = channel_taps(kernel.reshape(channels, -1), kernels)
+        weight = channel_taps(kernel.reshape(channels, -1))
         return byte_conv.contrib_depthwise_conv2d_nhwc_int8(data, weight, **options)
     return None
 
