@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....topi.cpu.byte_functions import ByteKernels
-from ....topi.nn import largest_group
+from ....topi.nn.byte_windows import largest_group
 from ...expr import Constant, RelayExpr
 from . import byte_conv
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....target import Target
+from ....topi.cpu.byte_functions import byte_kernels
 from ..backend_passes import GraphPasses
 from ..simplify_expr import Table
 from . import bfloat16, integer_matmuls
@@ -25,7 +26,7 @@ def graph_passes(target: Target) -> GraphPasses:
         simplify=_joined(integer_matmuls.rules(target), bfloat16.rules(target)),
         layout=(PackDense(target), ReadBytes(target)),
         algorithm=(WinogradConv2D(target), ScaleWeights()),
-        before_fusion=(NarrowConstants(target),),
+        before_fusion=(NarrowConstants(),) if byte_kernels(target) is not None else (),
         searched=winograd_in_tiles(target),
         fast_bfloat16=bfloat16.is_fast(target),
     )

@@ -11,8 +11,6 @@ from ....dtype import info
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import PassContext
-from ....target import Target
-from ....topi.cpu.byte_functions import byte_kernels
 from ...expr import Call, Constant, Function, RelayExpr
 from ...op import tensor
 from ...op.record import BROADCAST, pattern_of
@@ -34,8 +32,8 @@ def narrowed(constant: Constant) -> RelayExpr | None:
     return None
 
 
-def NarrowConstants(target: Target) -> RelayFunctionPass:
-    """Narrow the constants of elementwise operators if the target has the 8-bit kernels of microcontrollers."""
+def NarrowConstants() -> RelayFunctionPass:
+    """Narrow the constants of elementwise operators, for targets with the 8-bit kernels of microcontrollers."""
     memo: dict[int, tuple[Constant, RelayExpr]] = {}
 
     def operand(e: RelayExpr) -> RelayExpr:
@@ -55,7 +53,7 @@ def NarrowConstants(target: Target) -> RelayFunctionPass:
 
     @function_pass(opt_level=3, name="NarrowConstants", required=["InferType"])
     def narrow(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite_typed(func, rule, mod) if byte_kernels(target) is not None else func
+        return rewrite_typed(func, rule, mod)
 
     return narrow
 
