@@ -63,8 +63,9 @@ void TVMPlatformWrite(const void* data, size_t size) {
   }
 }
 
-uint32_t TVMPlatformTimeMicroseconds(void) {
-  /* The tick counter of the host, if it has one; otherwise a clock in hundredths of a second. */
+/* The time of the host: its tick counter, if it has one; otherwise a clock in hundredths of a second. A board with a
+ * timer defines this function itself. */
+__attribute__((weak)) uint32_t TVMPlatformTimeMicroseconds(void) {
   const uint32_t per_microsecond = (uint32_t)call(SYS_TICKFREQ, 0) / 1000000u;
   uint64_t ticks = 0;
   if (per_microsecond && per_microsecond <= 4000u && call(SYS_ELAPSED, &ticks) == 0)

@@ -15,7 +15,8 @@ from .. import nn, size_class
 from ..nn.dense import Batch, batch_sizes, with_bias
 from ..nn.packed import crop_units, packed_matmul, row_or_last
 from ..utils import same_dim, simplify
-from . import matmul_dots, matmul_pairs, matmul_tiles, tiles, tuned
+from . import byte_windows, matmul_dots, matmul_pairs, matmul_tiles, tiles, tuned
+from .byte_functions import byte_kernels
 from .dot_products import dot_product, with_instruction
 from .machine import Machine
 from .matmul import (
@@ -179,6 +180,8 @@ def dense_pack(
     ``matmul_tiles`` if the target has suitable matrix registers, else for ``matmul_pairs`` or ``matmul_dots``,
     depending on its last dimension."""
     dtype = out_dtype or data.dtype
+    if len(weight.shape) == 5 and byte_kernels(target) is not None:
+        return with_bias(byte_windows.dense_int8(data, weight, target), bias, dtype)
     kind = tiles.kind_of(target, data.dtype, weight.dtype) if len(weight.shape) == 5 else None
     if kind is not None:
         columns = int(units or int(weight.shape[0]) * int(weight.shape[3]))

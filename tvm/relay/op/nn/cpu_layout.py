@@ -23,11 +23,12 @@ from ....topi.cpu.blocks import (
     tile_byte_block,
     tile_groups,
 )
+from ....topi.cpu.byte_functions import byte_kernels
 from ....topi.cpu.tiles import BFLOAT16, COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
-from . import packed
+from . import byte_layout, packed
 from .byte_operand import byte_operand
 from .convolution import filters_in_front, is_depthwise_layout
 
@@ -108,6 +109,11 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout
     if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
         return None
+    kernels = byte_kernels(target)
+    if kernels is not None:
+        channels = shape[attrs.data_layout.index("C")]
+        is_byte = out_type.dtype == "int32" and 0 not in shape
+        return byte_layout.convolution(attrs, inputs[0], kernel, channels, kernels) if is_byte else None
     types = tinfos[0].dtype, str(kernel.dtype)
     has_instruction = dot_products.dot_product(target, *types) is not None
     if out_type.dtype != "int32" or not has_instruction and (kind_of(target, *types) is None or attrs.groups != 1):
