@@ -94,6 +94,10 @@ Library *library_open(const char *path);
 /* Opens a library from the bytes of a file; errors name the file `path`. A `sealed` library must be a shared library
  * that ends with its checksum. */
 Library *library_open_bytes(const char *path, const unsigned char *bytes, size_t size, bool sealed);
+/* Check libraries of Windows and macOS (image.c): return NULL, or why the file is not a library for this processor, which
+ * may be in `text`. */
+const char *image_check_pe(const unsigned char *bytes, size_t size, char *text, size_t room);
+const char *image_check_macho(const unsigned char *bytes, size_t size, char *text, size_t room);
 /* Reads a regular file; the caller frees the bytes. */
 int tvm_read_file(const char *path, unsigned char **out, size_t *out_size);
 /* Creates the module of an open library; takes ownership of the library, also on failure. */

@@ -171,8 +171,9 @@ static int check_image(const char *path, const unsigned char *bytes, size_t size
 }
 #else
 static int check_image(const char *path, const unsigned char *bytes, size_t size) {
-  (void)bytes;
-  return size < 64 ? tvm_error("cannot load library '%s': the file is truncated or corrupt", path) : 0;
+  char text[128];
+  const char *why = SYSTEM_IMAGE_CHECK(bytes, size, text, sizeof text);
+  return why ? tvm_error("cannot load library '%s': %s", path, why) : 0;
 }
 #endif
 

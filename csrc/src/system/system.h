@@ -14,10 +14,12 @@
 /* SYSTEM_HAS_FORK: a process can duplicate itself, which the RPC server does for each session.
  * SYSTEM_JOINS_AT_UNLOAD: threads can be joined while the runtime is unloaded. Windows holds the lock of its loader
  * then, which a thread needs to end.
+ * SYSTEM_IMAGE_CHECK: the function of core/image.c for the format of libraries; not defined for ELF.
  * SYSTEM_CUDA, SYSTEM_OPENCL: the library of the driver, and the names to try. */
 #ifdef _WIN32
 #define SYSTEM_HAS_FORK 0
 #define SYSTEM_JOINS_AT_UNLOAD 0
+#define SYSTEM_IMAGE_CHECK image_check_pe
 #define SYSTEM_CUDA "nvcuda.dll"
 #define SYSTEM_CUDA_NAMES SYSTEM_CUDA
 #define SYSTEM_OPENCL "OpenCL.dll"
@@ -28,6 +30,7 @@
 #define SYSTEM_CUDA "libcuda.so.1"
 #define SYSTEM_CUDA_NAMES SYSTEM_CUDA " libcuda.so"
 #ifdef __APPLE__
+#define SYSTEM_IMAGE_CHECK image_check_macho
 #define SYSTEM_OPENCL "/System/Library/Frameworks/OpenCL.framework/OpenCL"
 #define SYSTEM_OPENCL_NAMES SYSTEM_OPENCL
 #else
