@@ -21,7 +21,8 @@ static void unreserve(void *memory, size_t size) { munmap(memory, size); }
 #else
 #include <windows.h>
 
-static void *reserve(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
+/* Like mmap of Linux, from high addresses to low ones: the tests of captures depend on the order. */
+static void *reserve(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT | MEM_TOP_DOWN, PAGE_READWRITE); }
 
 static void unreserve(void *memory, size_t size) { (void)size, VirtualFree(memory, 0, MEM_RELEASE); }
 #endif
