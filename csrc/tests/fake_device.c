@@ -8,20 +8,23 @@
 #include "portable.h"
 #include "tvm_runtime.h"
 
-/* Memory is reserved without being touched: a block may be larger than the machine's memory. */
+/* Memory is reserved without being touched: a block may be larger than the machine's memory. Addresses descend, because
+ * the tests of captures depend on the order. */
 #if SYSTEM_HAS_FORK
 #include <sys/mman.h>
 
 static void *reserve(size_t size) {
-  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? NULL : memory;
+  static char *last;
+  size = (size + 4095) / 4096 * 4096;
+  void *memory = mmap(last ? last - size : NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return NULL;
+  return last = memory;
 }
 
 static void unreserve(void *memory, size_t size) { munmap(memory, size); }
 #else
 #include <windows.h>
 
-/* Like mmap of Linux, from high addresses to low ones: the tests of captures depend on the order. */
 static void *reserve(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT | MEM_TOP_DOWN, PAGE_READWRITE); }
 
 static void unreserve(void *memory, size_t size) { (void)size, VirtualFree(memory, 0, MEM_RELEASE); }

@@ -410,9 +410,7 @@ int main(int argc, char **argv) {
   OK(TVMModFree(kernels));
   RUN(test_streams);
   RUN(test_time_comes_from_the_device);
-#if SYSTEM_HAS_FORK
-  RUN(test_child_of_fork_is_refused);
-#endif
+  RUN_WITH_FORK(test_child_of_fork_is_refused);
   CHECK(fake->modules == 0 && fake->graphs == 0 && fake->events == 8 * fake->pinned); /* events of the staging parts */
   return 0;
 }

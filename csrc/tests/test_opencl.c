@@ -183,9 +183,7 @@ int main(int argc, char **argv) {
   RUN(test_time_comes_from_the_device);
   RUN(test_workspaces_are_used_again_and_given_up_for_arrays);
   RUN(test_damaged_bytes_are_refused);
-#if SYSTEM_HAS_FORK
-  RUN(test_child_of_fork_is_refused);
-#endif
+  RUN_WITH_FORK(test_child_of_fork_is_refused);
   CHECK(fake->blocks == 0 && fake->parts == 0 && fake->modules == 0 && fake->kernels == 0);
   return 0;
 }

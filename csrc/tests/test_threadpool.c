@@ -218,8 +218,6 @@ int main(void) {
   RUN(test_regions_of_several_threads_at_once);
   RUN(test_pool_changes_size);
   RUN(test_workers_sleep_and_wake);
-#if SYSTEM_HAS_FORK
-  RUN(test_child_of_fork_has_a_pool_of_its_own);
-#endif
+  RUN_WITH_FORK(test_child_of_fork_has_a_pool_of_its_own);
   return 0;
 }

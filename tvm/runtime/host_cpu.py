@@ -36,7 +36,8 @@ _KNOWN = {"x86_64": _X86, "aarch64": _AARCH64, "arm32": _ARM, "riscv64": _RISCV}
 
 def triple() -> str:
     """Return architecture and operating system of this machine in the form of a target triple."""
-    return f"{platform.machine().lower()}-{sys.platform}"
+    system = {"win32": "windows"}.get(sys.platform, sys.platform)
+    return f"{platform.machine().lower()}-{system}"
 
 
 class Described(NamedTuple):
