@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 import binaries
+import platform_model
 
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
@@ -83,10 +85,9 @@ def chosen(text: str) -> tuple[Platform, ...]:
 
 def make(item: Platform, folder: Path, *goals: str) -> None:
     """Run make in ``csrc`` for a platform; the files are written to ``folder``."""
-    environment = {"ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build" / "zig"), **os.environ}
     settings = [f"CROSS={item.target}", f"PYTHON={sys.executable}", f"TVM_LIB_DIR={folder}", f"TVM_BUILD_DIR={folder}",
                 "OPT=-O3 -DNDEBUG -g0", "WARN=-w"]  # fmt: skip
-    subprocess.run(["make", "--silent", "-C", CSRC, *settings, *goals], check=True, env=environment)
+    subprocess.run(["make", "--silent", "-C", CSRC, *settings, *goals], check=True)
 
 
 def build(item: Platform, folder: Path) -> list[Path]:
@@ -140,8 +141,7 @@ def test(item: Platform, folder: Path, emulator: list[str]) -> tuple[int, int]:
     suffix = "" if item.is_linux else ".exe"
     goals = [*(f"{name}{suffix}" for name in sources), *(f"{name}.so" for name in fakes), "kernel.so", "kernel.o"]
     make(item, folder, *(str(folder / goal) for goal in goals))
-    wine = {"WINEDEBUG": "-all", "WINEPREFIX": str(ROOT / "build" / "wine")}
-    environment: Mapping[str, str] = {**os.environ, **wine, **({"TVM_TEST_EMULATED": "1"} if emulator else {})}
+    environment: Mapping[str, str] = {**os.environ, **({"TVM_TEST_EMULATED": "1"} if emulator else {})}
     passed = 0
     for name in sources:
         command = [*emulator, str(folder / f"{name}{suffix}"), str(folder / "kernel.so")]
@@ -164,10 +164,13 @@ def check(item: Platform, folder: Path) -> tuple[str, bool]:
         if emulator is None:
             return f"{size}; built and checked, nothing here runs its programs", True
         programs, passed = test(item, folder, emulator)
+        error = platform_model.run(item.target, library, emulator)
+        if not error <= 1e-5:
+            return f"a model compiled for {item.target} differs from NumPy by {error:g}", False
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired, RuntimeError, ValueError) as error:
         return str(error), False
     how = f"under {Path(emulator[0]).name}" if emulator else "here"
-    return f"{size}; {programs} C test programs with {passed} tests pass {how}", True
+    return f"{size}; {programs} C test programs with {passed} tests and a model pass {how}", True
 
 
 def main() -> None:
@@ -178,6 +181,8 @@ def main() -> None:
         platforms = chosen(given.only)
     except ValueError as error:
         parser.error(str(error))
+    os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(ROOT / "build" / "zig"))
+    os.environ |= {"WINEDEBUG": "-all", "WINEPREFIX": str(ROOT / "build" / "wine")}
     failed = False
     for item in platforms:
         text, fine = check(item, ROOT / "build" / "platforms" / item.tag)

@@ -42,8 +42,7 @@ def compiler(folder: Path, target: str) -> Path:
 def build(source: Path, folder: Path, host: Platform) -> Path:
     """Build the wheel of a source tree for this machine; its tag does not name a glibc version yet."""
     plain = folder / "plain"
-    cache = str(ROOT / "build" / "zig")
-    environment = {**os.environ, "CC": str(compiler(folder, host.target)), "ZIG_GLOBAL_CACHE_DIR": cache}
+    environment = {**os.environ, "CC": str(compiler(folder, host.target))}
     options = ["--quiet", "--no-deps", "--wheel-dir", plain, "--config-settings", f"build-dir={folder / 'build'}"]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True, env=environment)
     (wheel,) = plain.glob("*.whl")
@@ -127,6 +126,7 @@ def main() -> None:
         chosen = platforms.chosen(text) if text is not None else tuple(item for item in PLATFORMS if item.is_host)
     except ValueError as error:
         parser.error(str(error))
+    os.environ["ZIG_GLOBAL_CACHE_DIR"] = str(ROOT / "build" / "zig")
     for source in SOURCES:
         for wheel in build_all(source, chosen, given.folder):
             print(wheel, flush=True)
