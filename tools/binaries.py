@@ -79,7 +79,7 @@ def _read_pe(data: Data) -> Binary:
     if signature != 0x4550 or data.unpack("H", optional) != (0x20B,):
         raise ValueError("the file is not a 64-bit PE file")
     sections = _Sections(data, optional + size, count)
-    exports, _, imports = (data.unpack("I", optional + 112 + 4 * i)[0] for i in range(3))
+    exports, _, imports, _ = data.unpack("IIII", optional + 112)
     return Binary(
         _PE_MACHINES.get(machine, hex(machine)),
         frozenset(_pe_exports(data, sections, exports)) if exports else frozenset(),
