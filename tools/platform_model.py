@@ -53,7 +53,20 @@ def run(target: str, library: Path, emulator: list[str]) -> float:
     folder = library.parent
     model, program = folder / f"model{library.suffix}", folder / "platform_model.exe"
     export(target, model)
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, "-O2", f"-I{INCLUDE}", "-o", program, PROGRAM, library]
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        target,
+        "-O2",
+        f"-I{INCLUDE}",
+        "-o",
+        program,
+        PROGRAM,
+        library,
+    ]
     subprocess.run([*map(str, command), *([f"-Wl,-rpath,{folder}"] if library.suffix == ".so" else [])], check=True)
     done = subprocess.run([*emulator, str(program), str(model)], cwd=folder, capture_output=True, text=True)
     if done.returncode:

@@ -147,7 +147,9 @@ def test(item: Platform, folder: Path, emulator: list[str]) -> tuple[int, int]:
         command = [*emulator, str(folder / f"{name}{suffix}"), str(folder / "kernel.so")]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
         if done.returncode:
-            raise RuntimeError(f"{name} failed with status {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+            raise RuntimeError(
+                f"{name} failed with status {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            )
         passed += len(re.findall(r"^ok ", done.stdout, re.MULTILINE))
     return len(sources), passed
 

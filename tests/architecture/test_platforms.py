@@ -89,7 +89,11 @@ def test_uses_of_posix_are_listed():
 
 
 def test_a_use_of_posix_is_found():
-    assert uses_posix("import os\npid = os.fork()") and uses_posix("import fcntl") and uses_posix("from pwd import getpwnam")
+    assert (
+        uses_posix("import os\npid = os.fork()")
+        and uses_posix("import fcntl")
+        and uses_posix("from pwd import getpwnam")
+    )
     assert not uses_posix("import os\nos.getpid()")
 
 
@@ -106,7 +110,16 @@ def test_the_packages_are_imported_without_posix():
 
 def test_windows_is_tested_for_in_the_layer_of_the_system_only():
     """Other sources use the features that system.h defines. The public header exports functions."""
-    allowed = {"csrc/src/system/system.h", "csrc/src/system/posix.c", "csrc/src/system/windows.c", "csrc/include/tvm_runtime.h"}
-    sources = [path for folder in ("src", "include", "server", "tests") for path in (ROOT / "csrc" / folder).rglob("*.[ch]")]
-    found = {p.relative_to(ROOT).as_posix() for p in sources if re.search(r"\b_WIN(32|64)\b", p.read_text(encoding="utf-8"))}
+    allowed = {
+        "csrc/src/system/system.h",
+        "csrc/src/system/posix.c",
+        "csrc/src/system/windows.c",
+        "csrc/include/tvm_runtime.h",
+    }
+    sources = [
+        path for folder in ("src", "include", "server", "tests") for path in (ROOT / "csrc" / folder).rglob("*.[ch]")
+    ]
+    found = {
+        p.relative_to(ROOT).as_posix() for p in sources if re.search(r"\b_WIN(32|64)\b", p.read_text(encoding="utf-8"))
+    }
     assert found == allowed
