@@ -2,8 +2,8 @@
 docs/everywhere.md.
 
 A row of the table is one other machine: an older x86 CPU under qemu-user, other numbers of threads, an address space
-with large mappings, other versions of Python, an unprivileged user, no network. A row that cannot run here keeps its
-last result, and a line prints what is missing. The exit code is 1 if a row failed.
+with large mappings, other versions of Python, an unprivileged user, no network, no optional packages. A row that cannot
+run here keeps its last result, and a line prints what is missing. The exit code is 1 if a row failed.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 
 from tests import cuda_emulator
 from tests.cuda_emulator.marks import needs_emulator
+from tests.packages import needs_xgboost
 
 pytestmark = needs_emulator
 
@@ -105,6 +106,7 @@ def test_any_configuration_gives_what_the_cpu_gives(name, measured):
 
 
 @pytest.mark.slow("builds and measures candidates in worker processes")
+@needs_xgboost
 def test_tune_compile_and_run(tmp_path):
     """The commands of the guides; the model is a convolution and a product."""
     onnx = pytest.importorskip("onnx")

@@ -143,11 +143,11 @@ def _roofline(calls: Sequence[Call], machine: Any) -> str:
     if not points:
         return ""
     roofs = [("caches", machine.cache_bandwidth / 1e9), ("memory", machine.bandwidth / 1e9)]
-    label = "speed of each call over its operations per byte, below the roof of the machine"
+    label = "speed of each call over its operations per byte, below the roofline of the machine"
     return (
         f"<h2>Roofline</h2>{roofline(label, machine.flops / 1e9, roofs, points, 'call')}"
         '<p class="soft">Each call of a convolution or product by its number in the table. Winograd\'s algorithm '
-        "needs fewer operations than are counted here and may lie above the roof.</p>"
+        "needs fewer operations than are counted here and may lie above the roofline.</p>"
     )
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.cuda_emulator.marks import needs_compiler
+from tests.packages import needs_xgboost
 from tvm import autotvm
 from tvm.auto_scheduler.choices import read_rows
 from tvm.driver.tvmc.main import _main
@@ -25,6 +26,7 @@ def indexes(folder) -> list[int]:
     return [row.record["config"]["index"] for row in measure_files.read_candidates(str(folder))]
 
 
+@needs_xgboost
 @pytest.mark.slow("tunes with worker processes")
 @pytest.mark.parametrize("target", ["llvm", pytest.param("opencl", marks=requires_opencl.marks())])
 def test_candidates_built_measured_and_used(target, model_path, tmp_path, capsys):
@@ -49,6 +51,7 @@ def test_candidates_built_measured_and_used(target, model_path, tmp_path, capsys
 
 
 @needs_compiler
+@needs_xgboost
 def test_candidates_for_a_gpu_are_built_without_one(model_path, tmp_path):
     folder = tmp_path / "candidates"
     command = ["tune", "--target", "cuda -arch=sm_80", "--trials", "2", *SHAPES]

@@ -38,7 +38,7 @@ def test_torchscript_says_no_shapes_and_an_exported_program_does(tmp_path, capsy
     torch.export.save(torch.export.export(model, (torch.randn(2, 3),)), program)
     assert set(load_model(script).params) == {"weight", "bias"}
     said = capsys.readouterr().out
-    assert 'the file gives no shape; taken as [?,3] float32 (--input-shapes "input:[...]" gives another)' in said
+    assert 'the file gives no shape; using [?,3] float32 (--input-shapes "input:[...]" gives another)' in said
     for name in ("input", "x"):
         made = load_model(script, shape_dict={name: [2, 3]})
         assert made.mod["main"].params[0].name_hint == name and set(made.params) == {"weight", "bias"}
@@ -64,9 +64,9 @@ def test_a_script_is_compiled_without_a_shape_flag_and_run(tmp_path, capsys):
     torch.jit.script(Total()).save(script)
     assert not main(["compile", "--target", "llvm", "--output", package, script])
     said = capsys.readouterr().out
-    assert "input 'x': the file gives no shape; taken as [?,?] float32" in said
-    assert "input 'times': the file gives no shape; taken as one int64" in said
-    assert "input 'total': state, which a run leaves as a result; taken as [3] float32" in said
+    assert "input 'x': the file gives no shape; using [?,?] float32" in said
+    assert "input 'times': the file gives no shape; using one int64" in said
+    assert "input 'total': state, which a run leaves as a result; using [3] float32" in said
     inputs, outputs = str(tmp_path / "in.npz"), str(tmp_path / "out.npz")
     given = {"x": np.ones((5, 3), "float32"), "times": np.int64(2), "total": np.ones(3, "float32")}
     np.savez(inputs, **given)

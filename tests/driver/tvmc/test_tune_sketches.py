@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.packages import needs_xgboost
 from tvm import auto_scheduler
 from tvm.auto_scheduler.choices import load_rows
 from tvm.auto_scheduler.search_policy import SketchPolicy
@@ -110,6 +111,7 @@ def test_compile_uses_the_schedules_of_a_log_whatever_its_lines_begin_with(model
     )
 
 
+@needs_xgboost
 def test_the_classic_helpers_tune_and_their_log_is_gone_on_from(model_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = tvmc.load(model_file)

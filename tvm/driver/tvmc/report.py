@@ -255,12 +255,12 @@ def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) 
         if s.seconds and s.intensity
     ]
     if peaks and points:
-        label = "speed of each task over its operations per byte, below the roof of the machine"
+        label = "speed of each task over its operations per byte, below the roofline of the machine"
         roofs = [("caches", peaks.cache_bandwidth / 1e9), ("memory", peaks.bandwidth / 1e9)]
         body += (
             f"<h2>Roofline</h2>{roofline(label, peaks.flops / 1e9, roofs, points)}"
             '<p class="soft">Each task by its number: a small dot without tuning, a large one with the best. '
-            "Winograd's algorithm needs fewer operations than are counted here and may lie above the roof.</p>"
+            "Winograd's algorithm needs fewer operations than are counted here and may lie above the roofline.</p>"
         )
     if stories:
         body += (
