@@ -1,4 +1,4 @@
-"""Read the exports and imports of shared libraries of Windows (PE) and macOS (Mach-O), without tools of those systems."""
+"""Read the exports and imports of libraries of Windows (PE) and macOS (Mach-O)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Build both wheels: python tools/wheels.py FOLDER [--platforms TEXT] (make wheel, make wheels).
 
-zig compiles the C library. For Linux it has the symbols of every glibc version and links against an old one; auditwheel
-checks that no newer symbol is needed and sets the platform tag. Without ``--platforms`` the wheels are for this machine.
-The wheels of another platform have the same Python files and the libraries of ``tools/platforms.py``. Needs the packages
-of the extra "wheel".
+zig compiles the C library. For Linux it has the symbols of every glibc version and links against an old one;
+auditwheel checks that no newer symbol is needed and sets the platform tag. Without ``--platforms`` the wheels are for
+this machine. The wheels of another platform have the same Python files and the libraries of ``tools/platforms.py``.
+Needs the packages of the extra "wheel".
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import platforms
-from platforms import GLIBC, PLATFORMS, ROOT, Platform
+from platforms import GLIBC as GLIBC
+from platforms import PLATFORMS, ROOT, Platform
 
 SOURCES = (ROOT, ROOT / "packaging" / "runtime")
 # The files of the C runtime in a wheel, which differ between platforms.

@@ -59,8 +59,10 @@ for name in {imported!r}:
         failed.append(f"{{name}}: {{type(error).__name__}}: {{error}}")
 print("\\n".join(failed))
 """
-ROOTS = ["tvm", "tvm.relay", "tvm.relay.frontend", "tvm.auto_scheduler", "tvm.autotvm", "tvm.micro", "tvm.driver.tvmc.main",
-         "tvm.exec.rpc_server", "tvm.exec.rpc_tracker", "tvm.exec.rpc_proxy", "tvm.tuning.engine", "tvm.contrib.cc"]  # fmt: skip
+ROOTS = [
+    "tvm", "tvm.relay", "tvm.relay.frontend", "tvm.auto_scheduler", "tvm.autotvm", "tvm.micro", "tvm.driver.tvmc.main",
+    "tvm.exec.rpc_server", "tvm.exec.rpc_tracker", "tvm.exec.rpc_proxy", "tvm.tuning.engine", "tvm.contrib.cc",
+]  # fmt: skip
 _WORDS = re.compile(rf"\b({'|'.join(sorted(POSIX_MODULES.union(*POSIX_NAMES.values())))})\b")
 
 

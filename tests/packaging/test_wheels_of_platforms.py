@@ -20,7 +20,8 @@ def wheel(tmp_path: Path) -> Path:
     path = tmp_path / "tvm_classic-0.14.0-py3-none-linux_x86_64.whl"
     files = {
         "tvm/__init__.py": "x = 1\n", "tvm/lib/libtvm_runtime.so": "elf", "tvm/lib/tvm_rpc_server": "elf",
-        f"{INFO}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n", f"{INFO}/RECORD": "old",
+        f"{INFO}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
+        f"{INFO}/RECORD": "old",
     }  # fmt: skip
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():

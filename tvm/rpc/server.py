@@ -160,8 +160,8 @@ def start_process(target: Callable[..., Any], options: dict, fds: tuple[int, ...
     returned descriptor."""
     if not hasattr(os, "fork"):
         raise RPCError(
-            f"RPC servers, trackers and proxies are not supported on {sys.platform}, which cannot pass sockets to processes "
-            "in this way; run them on Linux or macOS (this machine can be a client)"
+            f"RPC servers, trackers and proxies are not supported on {sys.platform}, which cannot "
+            "pass sockets to processes in this way; run them on Linux or macOS (this machine can be a client)"
         )
     watched, held = os.pipe()
     call = json.dumps([name_of_function(target), {**options, "watch_fd": watched}])

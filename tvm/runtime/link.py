@@ -111,7 +111,7 @@ def run_compiler(command: Sequence[str], what: str) -> None:
 def format_of(files: Sequence[str]) -> str | None:
     """Return the format of the first object file: "elf", "macho" or "coff"; that of the host if there is none."""
     for path in files:
-        if path.endswith((".o", ".obj")):
+        if path.endswith((".o", ".obj")) and os.path.isfile(path):
             with open(path, "rb") as file:
                 head = file.read(4)
             return next((name for magic, name in _FORMATS.items() if head.startswith(magic)), None)

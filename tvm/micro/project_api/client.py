@@ -367,7 +367,8 @@ def instantiate_from_dir(project_dir: str | pathlib.Path, debug: bool = False) -
         )
     if not hasattr(os, "fork"):
         raise ConnectionShutdownError(
-            f"projects are controlled through inherited pipes, which {sys.platform} does not support; use Linux or macOS"
+            f"projects are controlled through inherited pipes, which {sys.platform} does not support; "
+            "use Linux or macOS"
         )
     requests_read, requests_write = os.pipe()
     replies_read, replies_write = os.pipe()

@@ -124,8 +124,8 @@ class Pool:
     def __init__(self, size: int, module: str):
         if not hasattr(select, "poll"):
             raise TVMError(
-                f"candidates are compiled and measured in worker processes, which {sys.platform} does not support: tune "
-                "on Linux or macOS (on Windows in WSL), and compile here with the records"
+                f"candidates are compiled and measured in worker processes, which {sys.platform} does not support: "
+                "tune on Linux or macOS (on Windows in WSL), and compile here with the records"
             )
         self.size, self.module = max(size, 1), module
         self.workers: list[Worker] = []
