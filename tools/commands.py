@@ -174,6 +174,7 @@ def conformance_tensorflow(given: Given) -> list[Step]:
     return [cases] if given["match"] else [cases, models]
 
 
+PLATFORMS = Option("--only", "platforms whose wheel tag or zig target contains this text", "TEXT")
 OPERATOR_TESTS = "tests/topi tests/relay/op"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
@@ -251,6 +252,13 @@ def tests_wheels(given: Given) -> list[Step]:
             pytest(paths, given["jobs"], **environment),
         ]
     return steps
+
+
+def tests_platforms(given: Given) -> list[Step]:
+    return [
+        Step(("python3", "tools/environment.py", "build/wheel-tools", "wheel")),
+        Step(("build/wheel-tools/bin/python", "tools/platforms.py", *arguments((PLATFORMS,), given))),
+    ]
 
 
 def tests_c(given: Given) -> list[Step]:
@@ -354,6 +362,8 @@ TESTS = {
     "wheels": Command("the wheels on several Python versions", tests_wheels,
                       (Option("--pythons", "interpreters, separated by commas", "NAMES", "python3"), JOBS)),
     "bindings": Command("programs in C, C++ and Rust under ASan, UBSan and valgrind", tests_bindings),
+    "platforms": Command("the C runtime for Linux, Windows and macOS: build, check, run where an emulator is here",
+                         tests_platforms, (PLATFORMS,), ""),
     "c": Command("the C tests of the runtime", tests_c, (Option("--sanitize", "under ASan, UBSan and TSan"),), ""),
 }  # fmt: skip
 BENCH = {

@@ -12,7 +12,11 @@
 #include <stdint.h>
 
 #ifndef TVM_DLL
+#ifdef _WIN32
+#define TVM_DLL __declspec(dllexport)
+#else
 #define TVM_DLL __attribute__((visibility("default")))
+#endif
 #endif
 
 #ifdef __cplusplus

@@ -19,14 +19,15 @@ SOURCES = ROOT / "csrc" / "src"
 
 # The parts each part may call. Core calls no part above it: they register with it in start.c, which may call all.
 MAY_CALL = {
-    "base": set(),
-    "core": {"base"},
-    "external": {"base", "core"},
+    "system": set(),
+    "base": {"system"},
+    "core": {"base", "system"},
+    "external": {"base", "core", "system"},
     "graph": {"base", "core"},
     "vm": {"base", "core"},
-    "rpc": {"base", "core"},
-    "devices/cuda": {"base", "core"},
-    "devices/opencl": {"base", "core"},
+    "rpc": {"base", "core", "system"},
+    "devices/cuda": {"base", "core", "system"},
+    "devices/opencl": {"base", "core", "system"},
     "datatypes": set(),
     ".": {"core", "devices/cuda", "devices/opencl", "external", "graph", "rpc", "vm"},
 }

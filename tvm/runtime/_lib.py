@@ -655,5 +655,10 @@ def runtime_interface() -> tuple[int, int]:
 
 def run_server(listen_fd: int, **options) -> None:
     """Serve sessions until told to stop. Processes are forked through Python, whose locks need the fork hooks."""
+    if not hasattr(os, "fork"):
+        raise TVMError(
+            f"the RPC server runs each session in a forked process, which {sys.platform} does not support; "
+            "run the server on Linux or macOS (this machine can be a client)"
+        )
     record = RPCServerOptions(fork_process=C_FORK(os.fork), **options)
     check(lib.TVMRPCServerRun(listen_fd, ctypes.byref(record)))

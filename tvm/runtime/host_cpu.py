@@ -16,7 +16,8 @@ from . import _lib
 
 def triple() -> str:
     """Return architecture and operating system of this machine in the form of a target triple."""
-    return f"{platform.machine().lower()}-{sys.platform}"
+    system = {"win32": "windows"}.get(sys.platform, sys.platform)
+    return f"{platform.machine().lower()}-{system}"
 
 
 class Described(NamedTuple):

@@ -1,9 +1,5 @@
 /* The driver of the CPU. */
-#include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include "core.h"
 
@@ -12,23 +8,18 @@ enum { HUGE_PAGE_FROM = 2 * TVM_HUGE_PAGE };
 
 static void *cpu_alloc(DLDevice device, size_t nbytes, size_t alignment) {
   (void)device;
-  void *data = NULL;
   bool large = nbytes >= HUGE_PAGE_FROM || alignment >= TVM_HUGE_PAGE;
   if (large && alignment < TVM_HUGE_PAGE) alignment = TVM_HUGE_PAGE;
   /* Allocate at least one byte, so that empty arrays have distinct valid addresses. */
-  if (posix_memalign(&data, alignment, nbytes ? nbytes : 1)) {
-    tvm_set_error("cpu: cannot allocate %zu bytes", nbytes);
-    return NULL;
-  }
-#ifdef __linux__
-  if (large) madvise(data, nbytes, MADV_HUGEPAGE);
-#endif
+  void *data = system_alloc(alignment, nbytes ? nbytes : 1);
+  if (!data) tvm_set_error("cpu: cannot allocate %zu bytes", nbytes);
+  else if (large) system_use_large_pages(data, nbytes);
   return data;
 }
 
 static void cpu_free(DLDevice device, void *data) {
   (void)device;
-  free(data);
+  system_free(data);
 }
 
 static int cpu_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,

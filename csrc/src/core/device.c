@@ -1,12 +1,8 @@
 /* The device table. Using a device without a driver sets an error message. */
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "core.h"
 
@@ -138,11 +134,11 @@ int TVMDeviceRegister(int device_type, const char *name, const TVMDeviceApi *api
 }
 
 int TVMDeviceLibraryLoad(const char *file_name) {
-  void *library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL), *address;
-  if (!library) return tvm_error("cannot open the device library: %s", dlerror());
+  void *library = system_library_open(file_name), *address;
+  if (!library) return tvm_error("cannot open the device library: %s", system_library_error());
   int (*init)(const TVMRuntimeTable *);
-  if (!(address = dlsym(library, "TVMDeviceLibraryInit"))) {
-    dlclose(library);
+  if (!(address = system_library_symbol(library, "TVMDeviceLibraryInit"))) {
+    system_library_close(library);
     return tvm_error("%s is not a device library: it does not export TVMDeviceLibraryInit", file_name);
   }
   memcpy(&init, &address, sizeof address);
@@ -247,20 +243,16 @@ void tvm_watch_call(const struct TVMFunction *func) {
 
 void *tvm_driver_library(const char *variable, const char *names) {
   const char *asked = getenv(variable);
-  if (asked && *asked) return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+  if (asked && *asked) return system_library_open(asked);
   char name[64];
   void *library = NULL;
   for (const char *at = names; *at && !library;) {
     size_t length = strcspn(at, " ");
     snprintf(name, sizeof name, "%.*s", (int)length, at);
-    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    library = system_library_open(name);
     at += length + strspn(at + length, " ");
   }
   return library;
 }
 
-void TVMReleaseFreeMemory(void) {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
+void TVMReleaseFreeMemory(void) { system_release_memory(); }

@@ -1,5 +1,4 @@
 /* The registry of kernels, and the libraries that register them. */
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,11 +62,11 @@ static int is_new_library(void *library) {
 }
 
 int TVMKernelLibraryLoad(const char *file_name) {
-  void *library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL), *address;
-  if (!library) return tvm_error("cannot open the kernel library: %s", dlerror());
+  void *library = system_library_open(file_name), *address;
+  if (!library) return tvm_error("cannot open the kernel library: %s", system_library_error());
   int (*init)(const TVMKernelRuntime *);
-  if (!(address = dlsym(library, "TVMKernelLibraryInit"))) {
-    dlclose(library);
+  if (!(address = system_library_symbol(library, "TVMKernelLibraryInit"))) {
+    system_library_close(library);
     return tvm_error("%s is not a kernel library: it does not export TVMKernelLibraryInit", file_name);
   }
   int fresh = is_new_library(library);
@@ -82,11 +81,13 @@ int TVMKernelLibraryLoad(const char *file_name) {
 static int load_given_libraries(void) {
   const char *given = getenv("TVM_KERNEL_LIBRARIES");
   if (!given || !*given) return 0;
-  char *paths = strdup(given), *rest = paths;
+  char *paths = strdup(given);
   if (!paths) return tvm_error("out of memory");
   int status = 0;
-  for (char *path; !status && (path = strsep(&rest, ":"));)
+  for (char *path = paths, *end; path && !status; path = end) {
+    if ((end = strchr(path, SYSTEM_PATH_SEPARATOR))) *end++ = 0;
     if (*path) status = TVMKernelLibraryLoad(path);
+  }
   free(paths);
   return status;
 }

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
@@ -81,6 +82,8 @@ class PipedProgram:
         TransportClosedError
             The program ended before.
         """
+        if not hasattr(os, "mkfifo"):
+            raise TransportClosedError(f"named pipes are not supported on {sys.platform}; use Linux or macOS")
         folder = tempfile.TemporaryDirectory(prefix="tvm-")
         names = [Path(folder.name, name) for name in ("requests", "replies")]
         for name in names:

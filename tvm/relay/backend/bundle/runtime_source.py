@@ -13,9 +13,11 @@ _PACKAGE = Path(__file__).resolve().parents[3]
 _FOLDERS = (_PACKAGE / "bundle_runtime", _PACKAGE.parent / "csrc")
 
 _COMMON = (
-    "src/base/error.c", "src/base/tiles.c", "src/base/denormals.c", "src/core/workspace.c", "src/core/cpu_device.c",
-    "src/core/ndarray.c", "src/core/check.c", "bundle/host.c", "bundle/bundle.c",
+    "src/system/posix_memory.c", "src/base/error.c", "src/base/tiles.c", "src/base/denormals.c",
+    "src/core/workspace.c", "src/core/cpu_device.c", "src/core/ndarray.c", "src/core/check.c", "bundle/host.c",
+    "bundle/bundle.c",
 )  # fmt: skip
+_OF_THREADS = ("src/system/posix_threads.c", "src/base/threadpool.c")
 _OF_STATIC_MODELS = ("bundle/static_model.c",)
 _OF_DYNAMIC_MODELS = (
     "src/base/map.c", "src/base/checksum.c", "src/core/registry.c", "src/core/params.c", "src/core/module.c",
@@ -41,7 +43,7 @@ def runtime_text(prefix: str, is_static: bool, threads: bool) -> str:
     """Return the runtime as C11 source. The global names start with ``prefix``, so that a program can contain several
     bundles."""
     files = (*_COMMON, *(_OF_STATIC_MODELS if is_static else _OF_DYNAMIC_MODELS))
-    files = (*files, "src/base/threadpool.c" if threads else "bundle/serial.c")
+    files = (*files, *(_OF_THREADS if threads else ("bundle/serial.c",)))
     body = _one_text([folder() / name for name in files])
     lines = ["#ifndef _GNU_SOURCE", "#define _GNU_SOURCE", "#endif", "#define TVM_DLL"]
     lines += [f"#define {name} {prefix}__{name}" for name in _global_names(body)]

@@ -124,7 +124,7 @@ def _object_of(command: Sequence[str], file: str) -> str:
         return file
     made = file + ".o"
     link.run_compiler(
-        [*command, *_COMPILE, *link.SOURCE_FLAGS, "-o", made, file], f"compiling {os.path.basename(file)}"
+        [*command, *_COMPILE, *link.source_flags(), "-o", made, file], f"compiling {os.path.basename(file)}"
     )
     return made
 
