@@ -28,6 +28,7 @@ USES = {
     "tvm/contrib/pipeline_executor.py": "does not pin threads without sched_setaffinity",
     "tvm/contrib/utils.py": "locks between threads without fcntl",
     "tvm/micro/project_api/piped_program.py": "raises an error without mkfifo",
+    "tvm/micro/project_api/serial_line.py": "raises an error without termios",
     "tvm/relay/backend/library_cache.py": "does not check the owner without getuid",
     "tvm/rpc/loop.py": "assumes a limit of sockets without resource",
     "tvm/runtime/_lib.py": "raises an error without fork",
@@ -115,6 +116,8 @@ def test_windows_is_tested_for_in_the_layer_of_the_system_only():
     allowed = {
         "csrc/src/system/system.h",
         "csrc/src/system/posix.c",
+        "csrc/src/system/posix_memory.c",
+        "csrc/src/system/posix_threads.c",
         "csrc/src/system/windows.c",
         "csrc/include/tvm_runtime.h",
     }

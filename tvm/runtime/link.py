@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..error import TVMError
 from . import host_cpu
-from ._lib import include_path
+from ._paths import include_path
 
 # The first bytes of an object file, by format.
 _FORMATS = {b"\x7fELF": "elf", b"\xcf\xfa\xed\xfe": "macho", b"\x64\x86": "coff", b"\x64\xaa": "coff"}

@@ -115,7 +115,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
         default="so",
         help="so: a library in a package; mlf: Model Library Format; bundle: model and runtime in a .so, .a or .c",
     )
-    parser.add_argument(
+    detail_group(parser, "bundles").add_argument(
         "--bundle-threads",
         choices=["on", "off"],
         default="on",
@@ -140,8 +140,8 @@ def _add_dump_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_print_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that print the time of each pass and the program before or after it."""
-    parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     group = detail_group(parser, "passes")
+    group.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     for when in ("before", "after"):
         group.add_argument(
             f"--print-ir-{when}",
