@@ -116,7 +116,7 @@ def _loop(p: CLike, stmt: For) -> Stmt | None:
     """Print a loop, or a call of memcpy or memset if its body copies or fills consecutive bytes."""
     found = byte_run(stmt)
     if found is None or isinstance(found.source, BufferLoad) and not _are_apart(p, found):
-        return c_stmt.serial_loop(p, stmt)
+        return CLike.statements[For](p, stmt)
     loads = [found.source] if isinstance(found.source, BufferLoad) else []
     p.begin(found.start, *(load.indices[0] for load in loads))
     p.mark_indices((found.start, *(load.indices[0] for load in loads)))

@@ -29,7 +29,7 @@ TWO_POOLS = WorkspaceMemoryPools(
 
 
 def in_pools(mod, target="c", name="m", pools=None):
-    with tvm.transform.PassContext(opt_level=3, config=IN_POOLS):
+    with tvm.transform.PassContext(config=IN_POOLS):
         return compiled(mod, target, name, workspace_memory_pools=pools)
 
 
