@@ -4,6 +4,7 @@ of a run the skipped tests are counted by reason; ``TVM_TEST_SKIPPED=path`` writ
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -84,6 +85,15 @@ def pytest_configure(config: pytest.Config) -> None:
         # That interpreter has an installed tvm, which is what is tested.
         paths = []
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests and their modules, millions of objects that live to the end, from garbage
+    collection, and collect the rest less often: it took a sixth of the processor time of the tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, *gc.get_threshold()[1:])
 
 
 @pytest.hookimpl(tryfirst=True)
