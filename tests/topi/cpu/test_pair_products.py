@@ -63,6 +63,7 @@ def test_products_are_exact(row, machine, tmp_path):
     np.testing.assert_array_equal(out.numpy(), want)
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("row", pair_products.INSTRUCTIONS, ids=NAMES)
 def test_a_register_tile_is_loaded_once_and_not_spilled(row):
     schedule, args = matmul(row, 64, 64, 4, 16, (8, 8))

@@ -119,6 +119,7 @@ def network():
     return tvm.IRModule.from_expr(relay.nn.batch_matmul(y, y, out_dtype="float32"))
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("target, product, conversion", [
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=cooperlake", "vdpbf16ps", "vcvtneps2bf16"),
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4", "vdpbf16ps", "vcvtneps2bf16"),
