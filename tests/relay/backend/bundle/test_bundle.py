@@ -207,6 +207,7 @@ def test_the_runtime_is_one_file_without_warnings(is_static: bool, threads: bool
         assert not [line for line in lines if re.search(" [TDBRC] ", line) and " prefix__" not in line]
 
 
+@pytest.mark.usual_code
 @pytest.mark.slow("compiles a network")
 def test_size_of_mobilenet(tmp_path: Path):
     """With a dynamic batch, the bundle also contains the virtual machine."""
