@@ -17,6 +17,9 @@ _HOME = "tvm.contrib.vta"
 class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds ``vta.NAME`` as the module ``tvm.contrib.vta.NAME``."""
 
+    def __init__(self) -> None:
+        self.specs: dict[str, importlib.machinery.ModuleSpec | None] = {}
+
     def find_spec(self, fullname, path=None, target=None):
         if not fullname.startswith(__name__ + "."):
             return None
@@ -30,12 +33,12 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if error.name != name:
                 raise
             raise ModuleNotFoundError(f"No module named '{spec.name}'", name=spec.name) from None
-        self._specs = {**getattr(self, "_specs", {}), spec.name: found.__spec__}
+        self.specs[found.__name__] = found.__spec__
         return found
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system has replaced the specification of the module by that of its alias.
-        module.__spec__ = importlib.util.find_spec(module.__name__) or module.__spec__
+        module.__spec__ = self.specs.pop(module.__name__)
 
 
 sys.meta_path.insert(0, _Alias())

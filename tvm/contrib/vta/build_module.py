@@ -7,12 +7,12 @@ from typing import Any
 from ...driver.build_module import build as tvm_build
 from ...driver.build_module import lower as tvm_lower
 from ...ir.transform import Pass, PassContext
-from ...target.backend import Backend, host_of, load, backend_of, register_backend
+from ...target.backend import Backend, backend_of, load, register_backend
+from ...target.target import Target
 from ...tir.function import PrimFunc
 from ...tir.op import call_extern
 from ...tir.stmt import Evaluate, seq
 from ...tir.transform import CombineContextCall, LiftAttrScope, LowerDeviceStorageAccessInfo, prim_func_pass
-from ...target.target import Target
 from . import _lib, transform
 from .environment import (
     coproc_dep_pop,
@@ -146,7 +146,9 @@ def build_for_host(mod: Any, target: Target) -> Any:
 
 
 register_backend(
-    Backend("ext_dev", "tvm.contrib.vta.build_module:build_for_host", is_host=True, package="tvm.contrib.vta.build_module"),
+    Backend(
+        "ext_dev", "tvm.contrib.vta.build_module:build_for_host", is_host=True, package="tvm.contrib.vta.build_module"
+    ),
     override=True,
 )
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ... import te
-from ...error import TVMError
 from ...ir.memory_pools import MemoryInfo
-from ...ir.op import Op, register_op, register_intrin_lowering
+from ...ir.op import Op, register_intrin_lowering, register_op
 from ...ir.prim import Call, PrimExpr, StringImm, const
 from ...runtime.registry import register_func
 from ...target import Target

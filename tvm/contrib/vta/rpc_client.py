@@ -40,7 +40,9 @@ def program_fpga(remote: Any, bitstream: str | None = None) -> None:
         A bitstream is given.
     """
     if bitstream is not None:
-        raise TVMError(f"program_fpga: target {get_env().TARGET} is a simulator; it cannot load the bitstream {bitstream}")
+        raise TVMError(
+            f"program_fpga: target {get_env().TARGET} is a simulator; it cannot load the bitstream {bitstream}"
+        )
     reconfig_runtime(remote)
 
 

@@ -38,7 +38,9 @@ class Units:
         known = memory_info(scope_of(data))
         count, rest = divmod(known.unit_bits, info(element.dtype).bits * info(element.dtype).lanes)
         if rest:
-            raise TVMError(f"{data.name}: elements of type {element.dtype} do not divide a unit of {known.unit_bits} bits")
+            raise TVMError(
+                f"{data.name}: elements of type {element.dtype} do not divide a unit of {known.unit_bits} bits"
+            )
         if not self.analyzer.can_prove_equal(primop.floormod(offset, count), const(0, offset.dtype)):
             raise TVMError(
                 f"{data.name}: an intrinsic accesses element {offset}, which is not provably the first of a unit of "

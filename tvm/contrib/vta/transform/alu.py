@@ -1,7 +1,7 @@
 """Elementwise operations on accumulators as ALU instructions.
 
-An ALU instruction computes ``dst = op(dst, src)`` or ``dst = op(dst, immediate)``. If no operand is in the memory of the
-output, the first operand is copied there before: ``dst = dst * 0``, ``dst = dst + src``.
+An ALU instruction computes ``dst = op(dst, src)`` or ``dst = op(dst, immediate)``. If no operand is in the memory of
+the output, the first operand is copied there before: ``dst = dst * 0``, ``dst = dst + src``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Kernel:
         found = operation(self.store.value)
         places = [_place(v) for v in (found.lhs, found.rhs)] if found else []
         if found is None or places[0] is None or (found.rhs is not None and places[1] is None):
-            raise self.error("the ALU computes add, multiply, minimum, maximum and shifts of accumulators and constants")
+            raise self.error(
+                "the ALU computes add, multiply, minimum, maximum and shifts of accumulators and constants"
+            )
         lhs, rhs = places
         if isinstance(lhs, int) and found.name in _COMMUTES:
             lhs, rhs = rhs, lhs

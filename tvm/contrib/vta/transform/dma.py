@@ -1,8 +1,8 @@
 """Copies between DRAM and scratchpads as DMA instructions.
 
 A copy is described by one dimension for each loop, with its strides in both memories. A DMA instruction transfers a
-matrix of elements: rows of ``x`` consecutive elements, ``stride`` apart in DRAM, that are dense in the scratchpad. A load
-can add zeros around the matrix. Further dimensions become loops around the instruction.
+matrix of elements: rows of ``x`` consecutive elements, ``stride`` apart in DRAM, that are dense in the scratchpad. A
+load can add zeros around the matrix. Further dimensions become loops around the instruction.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ def _copy(src: Any, dst: Any, pad_before: list[PrimExpr], pad_after: list[PrimEx
         memory = env.dev.MEM_ID_ACC_8BIT
     outer, y, x = Shape(what, dims, lanes).matrix()
     names = [Var(f"dma_{i}", "int32") for i in range(len(outer))]
-    offset = {d: sum((v * (getattr(e, d) * lanes) for v, e in zip(names, outer)), const(0, "int32")) for d in ("dram", "sram")}
+    offset = {
+        d: sum((v * (getattr(e, d) * lanes) for v, e in zip(names, outer)), const(0, "int32")) for d in ("dram", "sram")
+    }
     address = dram.access_ptr("r" if loads else "w", offset=primop.cast(dram.elem_offset.dtype, offset["dram"]))
     index = sram.access_ptr("w" if loads else "r", "int32", offset=primop.cast(sram.elem_offset.dtype, offset["sram"]))
     sizes = [primop.cast("int32", e) for e in (x.extent, y.extent)]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ....error import TVMError
-from ....ir.prim import BufferLoad, Var, const
 from ....ir.op import Op
-from ....ir.prim import Call
+from ....ir.prim import BufferLoad, Call, Var, const
 from ....ir.transform import Pass, Sequential
 from ....ir.visit import post_order, rewrite
 from ....tir.function import PrimFunc
