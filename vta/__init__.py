@@ -43,8 +43,14 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 sys.meta_path.insert(0, _Alias())
 
+from tvm.contrib.vta import device  # noqa: E402
 from tvm.contrib.vta.build_module import build, build_config, lower  # noqa: E402
 from tvm.contrib.vta.environment import Environment, get_env  # noqa: E402
 from tvm.contrib.vta.rpc_client import program_fpga, reconfig_runtime  # noqa: E402
+from tvm.contrib.vta.testing import simulator  # noqa: E402
+
+if simulator.enabled():
+    # Registers ext_dev, and makes the C interface visible to compiled code.
+    device.load()
 
 __all__ = ["Environment", "build", "build_config", "get_env", "lower", "program_fpga", "reconfig_runtime"]

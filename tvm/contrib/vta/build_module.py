@@ -141,13 +141,19 @@ def build_for_host(mod: Any, target: Target) -> Any:
     Module
         The module of the host's back end.
     """
+    _lib.library()
     host = target.host or Target("llvm")
     return load(backend_of(host).build)(mod, host)
 
 
 register_backend(
     Backend(
-        "ext_dev", "tvm.contrib.vta.build_module:build_for_host", is_host=True, package="tvm.contrib.vta.build_module"
+        "ext_dev",
+        "tvm.contrib.vta.build_module:build_for_host",
+        is_host=True,
+        templates="cpu",
+        package="tvm.contrib.vta.build_module",
+        keeps_blocks=True,
     ),
     override=True,
 )

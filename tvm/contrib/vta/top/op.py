@@ -162,7 +162,9 @@ def schedule_multiply_packed(cfg: Any, outs: Any) -> Any:
 
 def _on_host(strategy: Any, attrs: Any, inputs: Any, out_type: Any) -> OpStrategy:
     """Return the implementations for the host, which accesses the memory of the accelerator too."""
-    return strategy(attrs, inputs, out_type, get_env().target_vta_cpu)
+    target = get_env().target_vta_cpu
+    with target:
+        return strategy(attrs, inputs, out_type, target)
 
 
 def _one(name: str, compute: Any, schedule: Any) -> OpStrategy:

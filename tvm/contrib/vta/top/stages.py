@@ -15,14 +15,15 @@ from ..environment import Environment
 class Stages:
     """The stages before the output of a kernel.
 
-    ``loaded`` are the operands that an operation loads from DRAM: the operation and the operand. ``anchor`` is the
-    product, or None.
+    ``loaded`` are the operands that an operation loads from DRAM: the operation and the operand. ``constants`` become
+    immediates. ``anchor`` is the product, or None.
     """
 
     output: Any
     anchor: Any = None
     elementwise: list[Any] = field(default_factory=list)
     loaded: list[tuple[Any, Any]] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
 
 
 def stages_of(output: Any, tag: str = "") -> Stages:
@@ -42,7 +43,7 @@ def stages_of(output: Any, tag: str = "") -> Stages:
         if not isinstance(op, ComputeOp) or op.reduce_axis:
             raise TVMError(f"the accelerator cannot compute {op.name} in a kernel; elementwise operations can be fused")
         if op is not output.op:
-            found.elementwise.append(op)
+            (found.elementwise if op.input_tensors else found.constants).append(op)
         for tensor in op.input_tensors:
             if isinstance(tensor.op, PlaceholderOp):
                 found.loaded.append((op, tensor))
@@ -71,10 +72,9 @@ def place(env: Environment, found: Stages) -> Placed:
     if output.dtype != env.out_dtype:
         raise TVMError(f"{output.name}: the accelerator stores values of type {env.out_dtype}, got {output.dtype}")
     s = te.create_schedule(output.op)
-    loads, direct = [], []
-    for op, tensor in found.loaded:
-        loads.append(s.cache_read(tensor, env.acc_scope, [op]))
-        direct.append(op is output.op)
+    for op in found.constants:
+        s[op].compute_inline()
+    loads = [s.cache_read(tensor, env.acc_scope, [op]) for op, tensor in found.loaded]
     middle = list(found.elementwise)
     for op in middle:
         s[op].set_scope(env.acc_scope)
