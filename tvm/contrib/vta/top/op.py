@@ -34,12 +34,28 @@ def compute_clip_vta(attrs: Any, inputs: Any, output_type: Any) -> list[Any]:
     list of Tensor
         The output.
     """
-    x = inputs[0]
-    low, high = (int(v) for v in (attrs.a_min, attrs.a_max))
+    return [clip(inputs[0], int(attrs.a_min), int(attrs.a_max))]
+
+
+def clip(x: Any, low: int, high: int) -> Any:
+    """Compute a minimum and a maximum, which are one ALU operation each.
+
+    Parameters
+    ----------
+    x : Tensor
+        The operand.
+    low, high : int
+        The bounds.
+
+    Returns
+    -------
+    Tensor
+        The output.
+    """
     with te.tag_scope(tag=tag.ELEMWISE):
         x = te.compute(x.shape, lambda *i, x=x: te.min(x(*i), te.const(high, x.dtype)), name="clipA")
         x = te.compute(x.shape, lambda *i, x=x: te.max(x(*i), te.const(low, x.dtype)), name="clipB")
-    return [x]
+    return x
 
 
 @autotvm.register_topi_compute("add.vta")

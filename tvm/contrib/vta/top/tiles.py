@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from ..environment import Environment
 
+# The share of the shorter of memory and compute time that virtual threads do not hide.
+NOT_HIDDEN = 0.2
+
 
 @dataclass(frozen=True)
 class Product:
@@ -81,7 +84,8 @@ def _fits(env: Environment, p: Product, t: Tile) -> bool:
 def estimated_cycles(env: Environment, p: Product, t: Tile) -> float:
     """Estimate the cycles of a tile size: loads and products overlap if there are virtual threads."""
     tiles = p.batch * math.prod(
-        -(-whole // part) for whole, part in ((p.out_channels, t.out_channels), (p.height, t.height), (p.width, t.width))
+        -(-whole // part)
+        for whole, part in ((p.out_channels, t.out_channels), (p.height, t.height), (p.width, t.width))
     )
     steps = p.in_channels // t.in_channels
     bus, latency = (1 << env.config.log_bus_width) // 8, env.config.dram_latency
@@ -89,10 +93,13 @@ def estimated_cycles(env: Environment, p: Product, t: Tile) -> float:
     load = size / bus + latency * (1 + t.in_channels)
     outputs = t.out_channels * t.height * t.width
     gemm = outputs * t.in_channels * p.kernel[0] * p.kernel[1]
-    tail = outputs * (env.OUT_ELEM_BYTES / bus + 4 + p.extra * env.ACC_ELEM_BYTES / bus) + latency
+    # Each output is reset once, and usually shifted and clipped.
+    alu = outputs * 4
+    store = outputs * (env.OUT_ELEM_BYTES + p.extra * env.ACC_ELEM_BYTES) / bus + latency
+    memory, compute = steps * load + store, steps * gemm + alu
     if t.oc_threads * t.h_threads == 1:
-        return tiles * (steps * (load + gemm) + tail)
-    return tiles * max(steps * load, steps * gemm + outputs * 4) + load + tail
+        return tiles * (memory + compute)
+    return tiles * (max(memory, compute) + NOT_HIDDEN * min(memory, compute)) + load + store
 
 
 def choose(env: Environment, p: Product, threads: int = 0) -> Tile:

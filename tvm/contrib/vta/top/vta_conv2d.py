@@ -56,7 +56,9 @@ def conv2d_packed(cfg: Any, data: Any, kernel: Any, strides: Any, padding: Any, 
     height, width = (int(data.shape[2]) - kh) // sh + 1, (int(data.shape[3]) - kw) // sw + 1
     d_i, d_j = te.reduce_axis((0, kh), "d_i"), te.reduce_axis((0, kw), "d_j")
     k_o, k_i = te.reduce_axis((0, data.shape[1]), "k_o"), te.reduce_axis((0, data.shape[5]), "k_i")
-    cfg.add_flop(2 * height * width * kh * kw * _size(kernel.shape[0], kernel.shape[1], *kernel.shape[4:], *data.shape[::4]))
+    cfg.add_flop(
+        2 * height * width * kh * kw * _size(kernel.shape[0], kernel.shape[1], *kernel.shape[4:], *data.shape[::4])
+    )
     return te.compute(
         (data.shape[0], kernel.shape[0], height, width, data.shape[4], kernel.shape[4]),
         lambda b_o, c_o, i, j, b_i, c_i: te.sum(
@@ -144,7 +146,9 @@ def _choose(env: Any, cfg: Any, found: Any, conv: Any, spatial: list[Any]) -> No
     stride = {"stride": tuple(int(v) for v in found.anchor.attrs["strides"])} if spatial else {}
     whole = len(conv.shape)
     extra = sum(len(t.shape) == whole and int(t.shape[0]) == shape[0] for _, t in found.loaded)
-    tile = choose(env, Product(shape[0], shape[1], in_channels=int(data.shape[1]), extra=extra, **sizes, **taps, **stride))
+    tile = choose(
+        env, Product(shape[0], shape[1], in_channels=int(data.shape[1]), extra=extra, **sizes, **taps, **stride)
+    )
     values = {"tile_co": tile.out_channels, "tile_ci": tile.in_channels, "tile_h": tile.height, "tile_w": tile.width}
     for name, size in values.items():
         if name in cfg.space_map:
