@@ -15,10 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from vta.testing import simulator
-from vta.top.op import clip
-from vta.top.tiles import Product, Tile, choose
-from vta.top.vta_conv2d import conv2d_packed, schedule_conv2d_packed
 
 import tvm
 import vta
@@ -27,6 +23,10 @@ from tvm.autotvm.task.space import ConfigEntity
 from tvm.contrib.vta import device
 from tvm.drawing.chart import roofline
 from tvm.drawing.page import page
+from vta.testing import simulator
+from vta.top.op import clip
+from vta.top.tiles import Product, Tile, choose
+from vta.top.vta_conv2d import conv2d_packed, schedule_conv2d_packed
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "vta.md"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from vta.testing import simulator
 
 import tvm
 import vta
 from tests.contrib.vta import schedules
 from tvm import rpc, te
 from tvm.contrib.vta import device
+from vta.testing import simulator
 
 
 def checked(s, args, inputs):
@@ -228,9 +228,8 @@ def test_copies_that_dma_cannot_do_name_the_reason():
 
 
 def test_names_of_vta_are_those_of_the_package():
-    import vta.environment
-
     import tvm.contrib.vta.environment
+    import vta.environment
 
     assert vta.environment is tvm.contrib.vta.environment
     assert vta.environment.__spec__.name == "tvm.contrib.vta.environment"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import vta.top
-from vta.testing import simulator
-from vta.top.op import clip
-from vta.top.tiles import Product, choose
 
 import tvm
 import vta
+import vta.top
 from tests.contrib.vta import schedules
 from tvm import relay, te, topi
 from tvm.contrib import graph_executor
 from tvm.contrib.vta import device
+from vta.testing import simulator
+from vta.top.op import clip
+from vta.top.tiles import Product, choose
 
 
 def epilogue(res, *more):

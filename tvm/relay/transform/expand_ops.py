@@ -62,10 +62,21 @@ def expand_function(func: Function, wanted: Callable[[Call], bool], mod: IRModul
 
 
 def ExpandOps(target: Target | None = None) -> RelayFunctionPass:
-    """Replace every operator that has no computation of its own by simpler operators.
+    """A pass that replaces every operator without a computation of its own by simpler operators.
 
     Convolutions that the model defines in a blocked layout become convolutions in a plain layout, for which
-    AlterOpLayout chooses the layout; not for a target whose back end computes them in the layout of the model."""
+    AlterOpLayout chooses the layout.
+
+    Parameters
+    ----------
+    target : Target, optional
+        The target. If its back end computes convolutions in blocked layouts, they are kept.
+
+    Returns
+    -------
+    Pass
+        The pass.
+    """
     backend = find_backend(target) if target is not None else None
     keeps_blocks = backend is not None and backend.keeps_blocks
 

@@ -16,7 +16,7 @@ NOT_HIDDEN = 0.2
 
 @dataclass(frozen=True)
 class Product:
-    """The sizes of a convolution in elements of the scratchpads; a matrix product has an image of one pixel.
+    """The sizes of a convolution in elements of the scratchpads; a matmul has an image of one pixel.
 
     ``extra`` is the number of accumulator tiles that elementwise operations load.
     """

@@ -1,4 +1,4 @@
-"""Matrix products on packed data."""
+"""Matmuls on packed data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def dense_packed(cfg: Any, data: Any, weight: Any, bias: Any = None, out_dtype: 
 
 @autotvm.register_topi_schedule("dense_packed.vta")
 def schedule_dense_packed(cfg: Any, outs: Any) -> Any:
-    """Schedule a matrix product with the elementwise operations after it.
+    """Schedule a matmul with the elementwise operations after it.
 
     Parameters
     ----------
