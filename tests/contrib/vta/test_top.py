@@ -137,3 +137,64 @@ def test_kernels_that_the_accelerator_cannot_compute_name_the_reason(change, wor
         out = change(vta.top.dense_packed(data, weight, None, "int32"))
         with pytest.raises(tvm.TVMError, match=words):
             vta.top.schedule_dense_packed([out])
+
+
+def quantized_block(rng):
+    """A residual block in integers between a pool and a mean, as quantization makes it."""
+
+    def conv(value, ic, oc, kernel, stride):
+        weight = relay.const(rng.integers(-64, 64, (oc, ic, kernel, kernel)).astype("int8"))
+        sizes = {
+            "channels": oc,
+            "kernel_size": (kernel, kernel),
+            "padding": (kernel // 2,) * 2,
+            "strides": (stride,) * 2,
+        }
+        value = relay.nn.conv2d(value, weight, out_dtype="int32", **sizes)
+        return relay.add(value, relay.const(rng.integers(-4000, 4000, (oc, 1, 1)).astype("int32")))
+
+    def narrow(value, bits):
+        value = relay.right_shift(value, relay.const(bits, "int32"))
+        return relay.annotation.stop_fusion(relay.cast(relay.clip(value, -127, 127), "int8"))
+
+    x = relay.var("x", shape=(1, 16, 16, 16), dtype="int8")
+    start = relay.nn.max_pool2d(x, pool_size=(2, 2), strides=(2, 2))
+    short = narrow(conv(start, 16, 32, 1, 2), 5)
+    main = narrow(relay.nn.relu(conv(start, 16, 32, 3, 2)), 8)
+    total = relay.add(conv(main, 32, 32, 3, 1), relay.cast(short, "int32"))
+    out = narrow(relay.nn.relu(total), 7)
+    mean = relay.nn.global_avg_pool2d(relay.cast(out, "int32"))
+    return relay.Function([x], relay.nn.batch_flatten(mean))
+
+
+def outputs(func, target, place, x):
+    with vta.build_config(opt_level=3) if place.device_type != 1 else tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(tvm.IRModule.from_expr(func), target=target)
+    module = graph_executor.GraphModule(lib["default"](place))
+    module.set_input("x", x)
+    module.run()
+    return module.get_output(0).numpy()
+
+
+@pytest.mark.slow("compiles a network for the CPU and for the accelerator")
+def test_a_packed_residual_network_gives_the_bits_of_the_cpu(rng):
+    env, func = vta.get_env(), quantized_block(rng)
+    x = rng.integers(-128, 128, (1, 16, 16, 16)).astype("int8")
+    packed = vta.top.graph_pack(func, env.BATCH, env.BLOCK_OUT, env.WGT_WIDTH)
+    simulator.clear_stats()
+    got = outputs(packed, env.target, tvm.ext_dev(0), x)
+    assert simulator.stats()["gemm_counter"] == 16 * (1 * 2 + 9 * 2 + 9 * 4)
+    np.testing.assert_array_equal(got, outputs(func, "llvm", tvm.cpu(), x))
+
+
+def test_graph_pack_names_what_it_misses(rng):
+    func = quantized_block(rng)
+    for words, options in {
+        "no operator nn.conv3d": {"start_name": "nn.conv3d"},
+        "no operator nn.max_pool2d at index 7": {"start_name_idx": 7},
+        "weights have 8 bits": {"weight_bits": 4},
+        "do not divide": {"cfactor": 32},
+    }.items():
+        given = {"bfactor": 1, "cfactor": 16, "weight_bits": 8, **options}
+        with pytest.raises(tvm.TVMError, match=words):
+            vta.top.graph_pack(func, **given)

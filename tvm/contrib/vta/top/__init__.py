@@ -1,6 +1,7 @@
 """Operators on packed data (blocks of batch and channels) as templates for the accelerator, and their strategies."""
 
 from . import op
+from .graphpack import graph_pack
 from .op import (
     add_packed,
     clip_strategy_vta,
@@ -23,6 +24,7 @@ __all__ = [
     "conv2d_strategy_vta",
     "dense_packed",
     "dense_strategy_vta",
+    "graph_pack",
     "multiply_packed",
     "op",
     "schedule_add_packed",

@@ -7,8 +7,9 @@ from typing import Any
 
 from .... import te
 from ....error import TVMError
+from ....ir.prim import Cast, ProducerLoad
 from ....te.operation import ComputeOp, PlaceholderOp
-from ..environment import Environment
+from ..environment import Environment, get_env
 
 
 @dataclass
@@ -16,7 +17,7 @@ class Stages:
     """The stages before the output of a kernel.
 
     ``loaded`` are the operands that an operation loads from DRAM: the operation and the operand. ``constants`` become
-    immediates. ``anchor`` is the product, or None.
+    immediates. ``widened`` are casts of operands in DRAM, which loads do. ``anchor`` is the product, or None.
     """
 
     output: Any
@@ -24,6 +25,7 @@ class Stages:
     elementwise: list[Any] = field(default_factory=list)
     loaded: list[tuple[Any, Any]] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
+    widened: list[Any] = field(default_factory=list)
 
 
 def stages_of(output: Any, tag: str = "") -> Stages:
@@ -42,6 +44,9 @@ def stages_of(output: Any, tag: str = "") -> Stages:
             return
         if not isinstance(op, ComputeOp) or op.reduce_axis:
             raise TVMError(f"the accelerator cannot compute {op.name} in a kernel; elementwise operations can be fused")
+        if op is not output.op and _is_load(op):
+            found.widened.append(op)
+            return
         if op is not output.op:
             (found.elementwise if op.input_tensors else found.constants).append(op)
         for tensor in op.input_tensors:
@@ -54,6 +59,19 @@ def stages_of(output: Any, tag: str = "") -> Stages:
     if tag and found.anchor is None:
         raise TVMError(f"the kernel of {output.name} has no product with the tag {tag}")
     return found
+
+
+def _is_load(op: Any) -> bool:
+    """Return whether an operation only widens an operand in DRAM to the type of accumulators."""
+    (body, *_), (operand, *more) = op.body, (*op.input_tensors, None)
+    return (
+        isinstance(body, Cast)
+        and isinstance(body.value, ProducerLoad)
+        and isinstance(getattr(operand, "op", None), PlaceholderOp)
+        and all(index is axis.var for index, axis in zip(body.value.indices, op.axis))
+        and (operand.dtype, op.output(0).dtype) == (get_env().inp_dtype, get_env().acc_dtype)
+        and more == [None]
+    )
 
 
 @dataclass
@@ -75,6 +93,9 @@ def place(env: Environment, found: Stages) -> Placed:
     for op in found.constants:
         s[op].compute_inline()
     loads = [s.cache_read(tensor, env.acc_scope, [op]) for op, tensor in found.loaded]
+    for op in found.widened:
+        s[op].set_scope(env.acc_scope)
+        loads.append(op)
     middle = list(found.elementwise)
     for op in middle:
         s[op].set_scope(env.acc_scope)

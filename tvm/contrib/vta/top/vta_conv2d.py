@@ -145,7 +145,7 @@ def _choose(env: Any, cfg: Any, found: Any, conv: Any, spatial: list[Any]) -> No
     taps = {"kernel": tuple(int(k) for k in kernel.shape[2:4])} if spatial else {}
     stride = {"stride": tuple(int(v) for v in found.anchor.attrs["strides"])} if spatial else {}
     whole = len(conv.shape)
-    extra = sum(len(t.shape) == whole and int(t.shape[0]) == shape[0] for _, t in found.loaded)
+    extra = len(found.widened) + sum(len(t.shape) == whole and int(t.shape[0]) == shape[0] for _, t in found.loaded)
     tile = choose(
         env, Product(shape[0], shape[1], in_channels=int(data.shape[1]), extra=extra, **sizes, **taps, **stride)
     )

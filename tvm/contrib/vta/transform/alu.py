@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ....error import TVMError
 from ....ir.op import Op
-from ....ir.prim import Add, BufferLoad, Call, Cast, IntImm, Max, Min, Mul, PrimExpr, Sub, Var, const
+from ....ir.prim import GT, LT, Add, BufferLoad, Call, Cast, IntImm, Max, Min, Mul, PrimExpr, Select, Sub, Var, const
 from ....ir.structural import structural_equal
 from ....ir.transform import Pass
 from ....tir.buffer import type_annotation
@@ -43,6 +43,10 @@ def operation(value: PrimExpr) -> Operation | None:
     name = _BINARY.get(type(value))
     if name is not None:
         return Operation(name, value.a, value.b)
+    if isinstance(value, Select) and isinstance(value.condition, (LT, GT)):
+        x, bound = value.condition.a, value.condition.b
+        if structural_equal(value.true_value, bound) and structural_equal(value.false_value, x):
+            return Operation("MAX" if isinstance(value.condition, LT) else "MIN", x, bound)
     if isinstance(value, Sub) and isinstance(value.b, IntImm):
         return Operation("ADD", value.a, const(-value.b.value, value.b.dtype))
     if is_call(value, "tir.shift_right"):
