@@ -46,7 +46,8 @@ def test_a_kind_without_a_back_end_is_refused_by_name():
     with pytest.raises(
         TVMError,
         # vta registers a back end for ext_dev.
-        match="no back end generates code for target kind 'metal'; target kinds with a back end: c, cuda, (ext_dev, )?llvm",
+        match="no back end generates code for target kind 'metal'; "
+        "target kinds with a back end: c, cuda, (ext_dev, )?llvm",
     ):
         backend_of(Target("metal"))
     assert not is_host(Target("metal")) and templates_of(Target("metal")) == "gpu"

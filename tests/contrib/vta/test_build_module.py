@@ -251,3 +251,17 @@ def test_forced_serial_execution_gives_the_same_result(rng):
     inputs = schedules.random_inputs(args, rng)
     with vta.build_config(debug_flag=env.DEBUG_FORCE_SERIAL):
         np.testing.assert_array_equal(schedules.run(s, args, inputs), schedules.matmul_result(*inputs))
+
+
+def test_the_library_is_found(monkeypatch):
+    from vta.libinfo import find_libvta
+
+    assert find_libvta("libvta_fsim")[0].endswith((".so", ".dylib"))
+
+    def missing():
+        raise tvm.TVMError("missing")
+
+    monkeypatch.setattr("tvm.contrib.vta._lib.find_library", missing)
+    assert find_libvta("libvta_fsim", optional=True) == []
+    with pytest.raises(tvm.TVMError, match="libvta_fsim: the simulator library was not found"):
+        find_libvta("libvta_fsim")
