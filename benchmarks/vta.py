@@ -155,8 +155,8 @@ The layers C4, C7 and C10 have 1×1 kernels with stride 2: they load 4 values fo
 bandwidth of DRAM limits them. The first layer of the network has three input channels and runs on the CPU.
 
 With random integer weights, all convolutions of the network but the first take 7,685,357 cycles at a utilization of
-86.2% (`python -m benchmarks.vta_network`). `vta.top.graph_pack` packs the graph, the operators that are not packed run on the
-host, and the outputs are those of the CPU.
+86.2% (`python -m benchmarks.vta_network`). `vta.top.graph_pack` packs the graph. The operators that are not packed run
+on the host, and the outputs are those of the CPU.
 
 The command reproduces the table and draws a roofline (`build/vta_roofline.html`):
 

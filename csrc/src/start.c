@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "devices/cuda/cuda.h"
 #include "devices/opencl/opencl.h"
+#include "external/external.h"
 #include "graph/graph.h"
 #include "rpc/rpc.h"
 #include "vm/vm.h"
@@ -18,5 +19,6 @@ __attribute__((constructor(EARLY))) static void start(void) {
   tvm_factory_start();
   tvm_package_start();
   tvm_vm_start();
+  tvm_external_start();
   tvm_rpc_start();
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..drawing.graph import Edge, Node, draw_graph
 from ..drawing.memory import memory_body, memory_of
-from ..drawing.page import page
+from ..drawing.page import escape, page, table
 from ..drawing.profile import profile_page as _profile_page
 
 
@@ -64,6 +65,37 @@ def memory_page(lib: Any) -> str:
     return page("Memory plan", f"<h1>Memory plan</h1>{memory_body(memory)}")
 
 
+def partitions_page(mod: Any, target: str = "target") -> str:
+    """A page about a partitioned model: a table of the partitions, and the graph of the calls between them.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module after PartitionGraph.
+    target : str, optional
+        The name of the target that compiles the rest.
+
+    Returns
+    -------
+    str
+        The page.
+    """
+    from ..relay.backend.external.summary import calls_of_main, counted, summarize
+
+    summary = summarize(mod)
+    operators = {p.symbol: counted(p.operators) for p in summary.partitions}
+    calls, edges = calls_of_main(mod)
+    nodes = [
+        Node(key, f"{compiler}: {name}", operators[name].split(", "), "function") if compiler else Node(key, name)
+        for key, name, compiler in calls
+    ]
+    picture = draw_graph("partitions", nodes, [Edge(*edge) for edge in edges]).svg(natural=True)
+    rows = [[escape(cell) for cell in row] for row in summary.rows(target)]
+    head = ("partition", "back end", "operators", "names")
+    body = f'<h1>Partitions</h1>{table(head, rows)}<h2>Calls</h2><div class="scroll">{picture}</div>'
+    return page("Partitions", body)
+
+
 def write_page(path: str, text: str) -> None:
     """Write a page to a file.
 
@@ -78,4 +110,4 @@ def write_page(path: str, text: str) -> None:
         file.write(text)
 
 
-__all__ = ["memory_page", "profile_page", "write_page"]
+__all__ = ["memory_page", "partitions_page", "profile_page", "write_page"]

@@ -26,6 +26,7 @@ from ..target.backend import host_of, is_host
 from . import pipeline
 from .backend import library_cache, writers
 from .backend.compile_program import compile_program
+from .backend.external.partitions import Partitions, compile_partitions
 from .backend.link_params import link_params
 from .backend.memory_plan import plan_program
 from .backend.program import Program
@@ -230,11 +231,11 @@ def build(
         for one in targets:
             scope.enter_context(records_at_hand(one))
         links = bool(executor.options.get("link-params")) and not writer.links_constants
-        program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, links, progress)
+        program, fused, used, partitions = _compile_graph(ir_mod, targets, params, mod_name, links, progress)
         built = writer.write(writers.CompiledModel(
             program, lambda: library_of(program.kernels, used, host, progress), fused,
             used[0] if len(used) == 1 else tuple(used), host, mod_name, executor, runtime, progress,
-            workspace_memory_pools, constant_memory_pools,
+            workspace_memory_pools, constant_memory_pools, partitions,
         ))  # fmt: skip
     if sum(math.prod(value.shape) for value in program.constants.values()) >= _MANY_WEIGHTS:
         release_free_memory()
@@ -253,18 +254,20 @@ def records_at_hand(target: Target) -> Any:
 
 def _compile_graph(
     ir_mod, targets: list[Target], params, mod_name: str, links_params: bool, progress
-) -> tuple[Program, IRModule, list[Target]]:
-    """Return the planned program of a model, the optimized graph, and the targets that it uses."""
+) -> tuple[Program, IRModule, list[Target], Partitions]:
+    """Return the planned program of a model, the optimized graph, the targets that it uses, and the partitions that
+    other code generators compiled."""
     progress("improving the graph", 0, 0)
     mod = _as_module(ir_mod)
     if params:
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
-    made = compile_program(with_flat_params(mod), targets, f"tvmgen_{sanitize_name(mod_name)}", to_kernels)
+    mod, partitions = compile_partitions(with_flat_params(mod))
+    program, fused, used = compile_program(mod, targets, f"tvmgen_{sanitize_name(mod_name)}", to_kernels)
     if links_params:
-        link_params(made[0])
-    made[0].plan = plan_program(made[0])
-    return made
+        link_params(program)
+    program.plan = plan_program(program)
+    return program, fused, used, partitions
 
 
 def to_kernels(mod: IRModule, target: Target) -> IRModule:

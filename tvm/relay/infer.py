@@ -215,6 +215,8 @@ class Inference:
             callee = self.variables.get(node.op) if isinstance(node.op, Var) else None
             if isinstance(callee, FuncType) and isinstance(callee.ret_type, IncompleteType):
                 self.variables[node.op] = FuncType(callee.arg_types, found, callee.type_params)
+            if isinstance(node.op, Op) and node.op.attrs.get("is_annotation"):
+                self.learn(node.args[0], found)
 
     # -- rules -------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import importlib
 
 from . import container, module, ndarray, object_generic, packed_func, params, profiling, registry
 from ..dtype import DataType, DataTypeCode
-from ._lib import find_library, include_path
+from ._paths import find_library, include_path
 from .benchmark import BenchmarkResult
 from .container import ADT, Array, Map, ShapeTuple, String, tuple_object
 from .denormals import flush_denormals
@@ -40,6 +40,7 @@ from .object import Object, ObjectGeneric, ObjectTypes
 from .object_generic import const, convert, convert_to_object
 from .object_path import ObjectPath
 from .packed_func import PackedFunc
+from .partition import load_kernel_library
 from .params import load_param_dict, load_param_dict_from_file, save_param_dict, save_param_dict_to_file
 from .profiling import Report
 from .registry import get_global_func, list_global_func_names, register_func, remove_global_func

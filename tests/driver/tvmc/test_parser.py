@@ -9,6 +9,7 @@ import pytest
 from tvm.driver.tvmc.commands import COMMANDS
 from tvm.driver.tvmc.main import _main
 from tvm.driver.tvmc.target import kinds_with_code
+from tvm.relay.op.contrib.codegen import CODEGENS
 
 
 @pytest.fixture
@@ -38,7 +39,8 @@ def test_generated_options_are_shown_when_all_are_asked_for_and_only_of_kinds_wi
     assert "--target-llvm-mcpu" not in shown(command, "--help")[0]
     text, code = shown(command, "--help-all")
     assert code == 0
-    assert set(re.findall(r"^target (\w+):", text, re.MULTILINE)) == set(kinds_with_code())
+    # Other tests of this process may have registered code generators for parts of models.
+    assert set(re.findall(r"^target (\w+):", text, re.MULTILINE)) - set(CODEGENS) == set(kinds_with_code())
     assert "--target-llvm-mcpu" in text and "--target-hexagon" not in text and "--mixed-precision-acc-type" in text
 
 

@@ -14,8 +14,6 @@ from tvm.runtime import vm
 from tvm.runtime.container import ADT
 from tvm.runtime.profiler_vm import VirtualMachineProfiler
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def machine(program, **options) -> vm.VirtualMachine:
     mod = relay.parse(program) if isinstance(program, str) else program
@@ -244,7 +242,8 @@ def test_functions_for_another_compiler_are_functions_like_any_other():
     mod = tvm.IRModule({"other_0": outer.with_attr("global_symbol", "other_0")})
     z = relay.var("z", shape=(3,))
     mod["main"] = relay.Function([z], relay.If(relay.sum(z) > relay.const(1.0), mod.get_global_var("other_0")(z), z))
-    run = machine(mod)
+    with pytest.warns(UserWarning, match="no code generator is registered for 'other'"):
+        run = machine(mod)
     for value in (np.zeros(3, "float32"), np.ones(3, "float32")):
         want = np.exp(value) + value if value.sum() > 1 else value
         np.testing.assert_allclose(run.run(value).numpy(), want, rtol=1e-6)

@@ -9,19 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 import tvm
+from tests.plain_codegen import plainc
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.driver import tvmc
+from tvm.relay.op.contrib import partition_for
 
 ROOT = Path(__file__).resolve().parents[3]
-KINDS = ("graph.so", "graph.tar", "machine.so", "machine.tar")
+KINDS = ("graph.so", "graph.tar", "machine.so", "machine.tar", "partitions.so")
 
 
 class Case(NamedTuple):
-    """A compiled model, and a folder with inputs and with the outputs of Python."""
+    """A compiled model, a folder with inputs and with the outputs of Python, and variables of programs that run it."""
 
     model: Path
     data: Path
+    variables: dict[str, str]
 
 
 def _module(rows: int | relay.Any) -> tvm.IRModule:
@@ -42,7 +45,11 @@ def compile_model(kind: str, folder: Path, rng: np.random.Generator) -> Case:
     model, rows = folder / kind, 3
     w = rng.standard_normal((7, 5)).astype("float32")
     inputs = {name: rng.standard_normal((rows, size)).astype("float32") for name, size in (("x", 5), ("y", 7))}
-    mod = _module(rows if executor == "graph" else relay.Any())
+    mod, variables = _module(relay.Any() if executor == "machine" else rows), {}
+    if executor == "partitions":
+        variables["TVM_KERNEL_LIBRARIES"] = plainc().build_library(str(folder))
+        mod, executor = partition_for("plainc", mod, {"w": tvm.nd.array(w)}), "graph"
+        assert sum("Compiler" in f.attrs for f in mod.functions.values()) == 2
     if suffix == "tar":
         tvmc.compile(tvmc.TVMCModel(mod, {"w": tvm.nd.array(w)}), target="llvm", package_path=str(model))
     if executor == "graph":
@@ -65,7 +72,7 @@ def compile_model(kind: str, folder: Path, rng: np.random.Generator) -> Case:
         (folder / f"{name}.bin").write_bytes(array.tobytes())
     lines = [f"{name} {' '.join(map(str, array.shape))}\n" for name, array in inputs.items()]
     (folder / "inputs.txt").write_text("".join(lines))
-    return Case(model, folder)
+    return Case(model, folder, variables)
 
 
 def compile_photo_model(folder: Path) -> Path:

@@ -22,7 +22,7 @@ from .runtime import CONTEXT, RECORDS, TABLE
 from .source import Source
 
 # Multiplication and addition are not contracted to FMA, so that values equal those of other back ends.
-_FLAGS = ("-x", "c", "-std=gnu11", "-fPIC", *link.SOURCE_FLAGS, "-ffp-contract=off", "-w")
+_FLAGS = ("-x", "c", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-w")
 
 _HEAD = """\
 #include <math.h>
@@ -37,6 +37,9 @@ _HEAD = """\
 #if defined(__ELF__)
 #define TVM_EXPORT __attribute__((visibility("default")))
 #define TVM_SHARED __attribute__((weak, visibility("protected")))
+#elif defined(_WIN32)
+#define TVM_EXPORT
+#define TVM_SHARED __attribute__((selectany))
 #else
 #define TVM_EXPORT
 #define TVM_SHARED __attribute__((weak))
@@ -143,7 +146,7 @@ class CompiledSource:
         source = os.path.join(folder, "module.c")
         with open(source, "w", encoding="utf-8") as file:
             file.write(self.text)
-        command = [*link.find_compiler(), *_FLAGS, *self.options, *options, "-o", output, source]
+        command = [*link.find_compiler(), *_FLAGS, *link.source_flags(), *self.options, *options, "-o", output, source]
         link.run_compiler([*command, "-lm"] if "-shared" in options else command, "compiling the C source of a module")
 
     def source(self, fmt: str = "") -> str:

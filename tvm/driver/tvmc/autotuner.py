@@ -16,6 +16,7 @@ from ...error import TVMError, did_you_mean
 from ...target import Target
 from . import frontends
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
+from .composite_target import partition
 from .errors import TVMCException
 from .farm import Farm, add_farm, farm_of
 from .files import check_records, check_writable
@@ -523,7 +524,7 @@ def tune_model(
     check_sketch_options(enable_autoscheduler, build_only, hardware_params, include_simple_tasks, log_estimated_latency)
     check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
     check_records(prior_records)
-    where, _ = target_from_cli(str(target), additional_target_options)
+    where, codegens = target_from_cli(str(target), additional_target_options)
     if target_host:
         where = where.with_host(target_host)
     if tasks_filter not in ("list", "help") and not build_only and not hostname and not farm:
@@ -538,6 +539,8 @@ def tune_model(
     }
     try:
         mod = apply_graph_transforms(_sized(tvmc_model), transforms)
+        # Only the operators outside partitions are tuned.
+        mod = partition(mod, tvmc_model.params, codegens)
         known = (mod, tvmc_model.params, where)
         sketches = _sketches(*known, hardware_params, include_simple_tasks) if enable_autoscheduler else None
         tasks = sketches.tasks if sketches else autotvm_get_tuning_tasks(*known)

@@ -17,7 +17,7 @@ from ...ir.transform import PassContext
 from ...relay.backend import writers
 from ...target.backend import compiled_cpu
 from ...utils.progress import Progress
-from . import composite_target, frontends, vm_package
+from . import bundle, composite_target, frontends, vm_package
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .dynamic_dims import is_open, shown
 from .errors import TVMCException
@@ -28,6 +28,7 @@ from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage, check_mlf
 from .model_files import ModelFiles, models_of
 from .parser import detail_group
+from .partition_report import print_partitions, write_page_of_partitions
 from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str, parse_printed_passes
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
@@ -61,14 +62,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     generate_quantization_args(parser)
     _add_dump_options(parser)
     frontends.add_model_format(parser)
-    parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
-    parser.add_argument(
-        "-f",
-        "--output-format",
-        choices=["so", "mlf"],
-        default="so",
-        help="so: a library in a package; mlf: Model Library Format",
-    )
+    _add_output_options(parser)
     parser.add_argument(
         "--pass-config", action="append", metavar="name=value", help="an option of a pass; can be given several times"
     )
@@ -111,6 +105,24 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     apply_defaults(parser, json_params)
 
 
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the file to write."""
+    parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
+    parser.add_argument(
+        "-f",
+        "--output-format",
+        choices=["so", "mlf", "bundle"],
+        default="so",
+        help="so: a library in a package; mlf: Model Library Format; bundle: model and runtime in a .so, .a or .c",
+    )
+    detail_group(parser, "bundles").add_argument(
+        "--bundle-threads",
+        choices=["on", "off"],
+        default="on",
+        help="whether kernels of a bundle use all CPUs (default: on)",
+    )
+
+
 def _add_dump_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that write intermediate code and reports."""
     parser.add_argument(
@@ -119,13 +131,17 @@ def _add_dump_options(parser: argparse.ArgumentParser) -> None:
         default="",
         help="also write intermediate code next to the package: asm, ll, tir, relay (several with commas)",
     )
-    parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
+    parser.add_argument(
+        "--dump-offloads",
+        default="",
+        help="write a report of the code generator of each operator: a text, or a page with a picture (.html)",
+    )
 
 
 def _add_print_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that print the time of each pass and the program before or after it."""
-    parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     group = detail_group(parser, "passes")
+    group.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     for when in ("before", "after"):
         group.add_argument(
             f"--print-ir-{when}",
@@ -189,6 +205,7 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
         print_pass_times=args.print_pass_times,
         print_ir_before=args.print_ir_before,
         print_ir_after=args.print_ir_after,
+        bundle_threads=args.bundle_threads == "on",
         **parse_graph_transform_args(args),
     )
     if package.is_vm and executor is None:
@@ -196,10 +213,11 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
             f"{os.path.basename(files.path)} runs on the virtual machine: {package.manifest['reason']}"
             f"{_how_to_fix(package)}"
         )
+    print_partitions(package.manifest)
     return outcome(package, time.monotonic() - begin)
 
 
-def _how_to_fix(package: TVMCPackage) -> str:
+def _how_to_fix(package: Any) -> str:
     """The part of the message that shows how to fix dynamic dimensions, empty if there are none."""
     rows = {v.name: v.sizes for v in vm_package.facts_of(package).inputs if v.sizes is not None and is_open(v.sizes)}
     if not rows:
@@ -208,8 +226,10 @@ def _how_to_fix(package: TVMCPackage) -> str:
     return f'; its dynamic dimensions stay dynamic (--input-shapes "{shapes}" with numbers fixes them)'
 
 
-def outcome(package: TVMCPackage, seconds: float) -> str:
+def outcome(package: TVMCPackage | bundle.TVMCBundle, seconds: float) -> str:
     """Return a one-line description of the package that was written."""
+    if isinstance(package, bundle.TVMCBundle):
+        return package.outcome(seconds)
     path = package.package_path
     # A package that was written to a pipe or a device cannot be inspected.
     made = f", {size(os.path.getsize(path))}" if os.path.isfile(path) else ""
@@ -248,7 +268,8 @@ def compile_model(
     *,
     print_ir_before=None,
     print_ir_after=None,
-) -> TVMCPackage:
+    bundle_threads: bool = True,
+) -> TVMCPackage | bundle.TVMCBundle:
     """Compile a model into a package.
 
     Parameters
@@ -274,7 +295,7 @@ def compile_model(
     cross_options : str, optional
         The options of that compiler.
     output_format : str, optional
-        "so", "tar" or "mlf".
+        "so", "tar", "mlf" or "bundle".
     dump_code : str or list of str, optional
         Intermediate code to write next to the package: "relay", "tir", "ll", "asm".
     dump_offloads : str, optional
@@ -313,11 +334,13 @@ def compile_model(
         Passes before which to print the program.
     print_ir_after : list of str, optional
         Passes after which to print the program.
+    bundle_threads : bool, optional
+        Whether the kernels of a bundle use all CPUs.
 
     Returns
     -------
-    TVMCPackage
-        The package, at ``package_path`` if it is given.
+    TVMCPackage or TVMCBundle
+        The package, at ``package_path`` if it is given; for output format "bundle" the bundle.
 
     Raises
     ------
@@ -342,6 +365,8 @@ def compile_model(
     tvm_target, extra_targets = target_from_cli(str(target), additional_target_options)
     if target_host:
         tvm_target = tvm_target.with_host(target_host)
+    if output_format == bundle.FORMAT:
+        bundle.check(package_path, executor, runtime, tvm_target)
     timing = PassTimingInstrument() if print_pass_times else None
     used = _instruments(instruments, timing, print_ir_before, print_ir_after)
     transforms = {
@@ -363,9 +388,12 @@ def compile_model(
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
         ):
-            mod, build, reason = _sized_and_placed(tvmc_model, executor, runtime, tuning_records, workspace_pools)
+            default = bundle.default_executor(output_format)
+            mod, build, reason = _sized_and_placed(
+                tvmc_model, executor, runtime, tuning_records, workspace_pools, default
+            )
             mod = apply_graph_transforms(mod, transforms)
-            mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
+            mod = composite_target.partition(mod, tvmc_model.params, extra_targets, mod_name)
             with records.context:
                 built = build(mod, tvm_target, tvmc_model.params, mod_name, progress, reason)
             times = timing.render() if timing else ""
@@ -373,18 +401,24 @@ def compile_model(
             progress("linking", 0, 0)
             if built.plan is not None:
                 note(built.plan)
-            manifest = {**make_manifest(tvm_target, mod_name), **built.facts}
-            made = tvmc_model.export_package(built.model, package_path, cross, cross_options, output_format, manifest)
+            manifest = {**make_manifest(tvm_target, mod_name), **built.facts, **_partitions_of(mod)}
+            if output_format == bundle.FORMAT:
+                compiler = " ".join(filter(None, (cross, cross_options))) or None
+                made = bundle.write_bundle(built, mod, package_path, mod_name, bundle_threads, compiler, manifest)
+            else:
+                made = TVMCPackage(
+                    tvmc_model.export_package(built.model, package_path, cross, cross_options, output_format, manifest)
+                )
     except TVMCException:
         raise
     except (TVMError, TypeError, NotImplementedError) as problem:
         raise TVMCException(str(problem)) from problem
     if timing:
         print(f"Compilation time breakdown by pass:\n{times}")
-    save_dumps(made, texts)
+    save_dumps(made.package_path, texts)
     if dump_offloads:
-        write_offloads(mod, dump_offloads)
-    return TVMCPackage(made)
+        write_offloads(mod, dump_offloads, str(tvm_target))
+    return made
 
 
 def _instruments(given: Any, timing: PassTimingInstrument | None, before: Any, after: Any) -> list[Any]:
@@ -425,7 +459,7 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
 
 
 def _sized_and_placed(
-    model: TVMCModel, executor: Any, runtime: Any, tuning_records: str | None, workspace_pools: Any = None
+    model: TVMCModel, executor: Any, runtime: Any, tuning_records: str | None, workspace_pools: Any, default: Any
 ) -> tuple[Any, Any, str | None]:
     """Return the module of a model, the function that builds it, and the reason if it uses the virtual machine."""
     from ...relay.transform.flat_params import with_flat_params
@@ -444,7 +478,7 @@ def _sized_and_placed(
             f"the {name} executor cannot run the model: {reason}; use --executor vm or leave "
             "--executor out. --input-shapes fixes dynamic dimensions"
         )
-    of_graph = partial(build_graph, executor=executor, runtime=runtime, workspace_pools=workspace_pools)
+    of_graph = partial(build_graph, executor=executor or default, runtime=runtime, workspace_pools=workspace_pools)
     return mod, of_graph if reason is None else build_for_machine, reason
 
 
@@ -465,12 +499,12 @@ def _say_target(target, default_arch: str) -> None:
         note(f"target {str(target).strip()}")
 
 
-def partition(mod, params, extra_targets, mod_name: str):
-    """Return the module with marked subgraphs for other code generators."""
-    for entry in extra_targets:
-        codegen = composite_target.get_codegen_by_target(entry["name"])
-        mod = codegen["pass_pipeline"](mod, params, mod_name=mod_name, **entry["opts"])
-    return mod
+def _partitions_of(mod) -> dict[str, Any]:
+    """Return the manifest entries about partitions; empty for a module without partitions."""
+    from ...relay.backend.external.summary import summarize
+
+    summary = summarize(mod)
+    return summary.as_json() if summary.partitions else {}
 
 
 def make_manifest(target, mod_name: str) -> dict[str, Any]:
@@ -507,8 +541,12 @@ def save_dumps(module_name: str, dumps: dict[str, str], dump_root: str = ".") ->
         write_whole(path, lambda out, text=text: out.write(text.encode()))
 
 
-def write_offloads(mod, where: str) -> None:
-    """Report the code generator of each line of the graph: printed for ``-``, otherwise written to a file."""
+def write_offloads(mod, where: str, target: str) -> None:
+    """Report the code generator of each line of the graph: printed for ``-``, otherwise written to a file. A file with
+    the suffix ``.html`` gets a page with a picture of the partitions."""
+    if where.endswith(".html"):
+        write_page_of_partitions(mod, target.split(" ")[0], where)
+        return
     text = offloads(mod)
     if where == "-":
         print(text)

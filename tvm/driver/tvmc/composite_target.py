@@ -1,12 +1,13 @@
 """External code generators for subgraphs of a model; the target compiles the rest: ``--target "name, llvm"``.
 
 The table contains the names of Apache TVM's code generators, which report that they are not available. A package that
-provides a code generator replaces its entry.
+provides a code generator registers it (``tvm.relay.op.contrib.register_codegen``) or replaces its entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from .errors import TVMCException
@@ -30,13 +31,27 @@ REGISTERED_CODEGEN: dict[str, dict[str, Any]] = {
 }
 
 
+def _codegens() -> Any:
+    """Return the registered code generators by name, including those of installed packages."""
+    from ...relay.op.contrib.codegen import CODEGENS, import_codegens
+
+    import_codegens()
+    return CODEGENS
+
+
 def get_codegen_names() -> list[str]:
     """Return the names that are allowed before the target."""
-    return list(REGISTERED_CODEGEN)
+    return list(dict.fromkeys([*REGISTERED_CODEGEN, *_codegens()]))
 
 
 def get_codegen_by_target(name: str) -> dict[str, Any]:
     """Return the entry of a code generator."""
+    from ...relay.op.contrib import load_codegens, partition_for
+
+    load_codegens(name)
+    if name in _codegens():
+        key = _codegens()[name].config_key
+        return {"config_key": key, "pass_pipeline": partial(partition_for, name), "is_built": True}
     if name not in REGISTERED_CODEGEN:
         raise TVMCException(f"Composite target {name} is not defined in TVMC.")
     return REGISTERED_CODEGEN[name]
@@ -53,8 +68,29 @@ def refuse_not_built(targets: Iterable[dict[str, Any]]) -> None:
 def settings(targets: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the pass options with the options of the code generators."""
     refuse_not_built(targets)
-    entries = [(get_codegen_by_target(target["name"])["config_key"], target["opts"]) for target in targets]
-    return {key: dict(opts) for key, opts in entries if key is not None}
+    out: dict[str, Any] = {}
+    for target in targets:
+        key = get_codegen_by_target(target["name"])["config_key"]
+        if key is not None:
+            out[key] = _typed(target["name"], target["opts"])
+    return out
 
 
-__all__ = ["REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names", "refuse_not_built", "settings"]
+def _typed(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a code generator with their types and defaults."""
+    from ...relay.backend.external.options import typed_options
+
+    return typed_options(name, given) if name in _codegens() else dict(given)
+
+
+def partition(mod: Any, params: Any, targets: Iterable[dict[str, Any]], mod_name: str = "default") -> Any:
+    """Return the module with partitions for the code generators in the order of the targets."""
+    for target in targets:
+        pass_pipeline = get_codegen_by_target(target["name"])["pass_pipeline"]
+        mod = pass_pipeline(mod, params, mod_name=mod_name, **target["opts"])
+    return mod
+
+
+__all__ = [
+    "REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names", "partition", "refuse_not_built", "settings",
+]  # fmt: skip

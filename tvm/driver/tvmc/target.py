@@ -39,6 +39,7 @@ def parse_target(target: str) -> list[dict[str, Any]]:
             current.append(token)
     if not groups:
         raise TVMCException("the target is empty")
+    codegens = get_codegen_names()
     for group in groups:
         name, opts = group[0], {}
         for word in group[1:]:
@@ -46,7 +47,7 @@ def parse_target(target: str) -> list[dict[str, Any]]:
                 raise TVMCException(f"target '{name}': '{word}' is not an option; options have the form -name=value")
             key, equals, value = word.lstrip("-").partition("=")
             opts[key] = value.strip("'\"") if equals else True
-        known = name in Target.list_kinds() or "/" in name
+        known = name in Target.list_kinds() and name not in codegens or "/" in name
         out.append({"name": name, "opts": opts, "raw": " ".join(group), "is_tvm_target": known})
     return out
 
@@ -170,7 +171,7 @@ _TYPES = {"str": str, "int": int, "bool": int, "list": str}
 def generate_target_args(parser) -> None:
     """Add --target and one option for each option of each target kind."""
     parser.add_argument("--target", help="compilation target: such as 'llvm -mcpu=skylake', or JSON, or a JSON file")
-    with_code = kinds_with_code()
+    with_code = [*kinds_with_code(), *get_codegen_names()]
     for kind, options in target_options().items():
         group = detail_group(parser, f"target {kind}")
         for name, type_name in options.items():

@@ -10,6 +10,7 @@ from ...target import Target, list_tags
 from ...target.backend import compiled_cpu
 from ...target.kinds import KINDS
 from .arguments import add_command, add_verbose, register_parser
+from .composite_target import REGISTERED_CODEGEN, get_codegen_names
 from .devices import describe
 from .errors import TVMCException
 from .target import kinds_with_code
@@ -38,6 +39,11 @@ def drive_targets(args) -> int:
         print_table([(name, str(found[name]).strip()) for name in sorted(found)], ("tag", "target"), sys.stdout)
     elif not args.NAME:
         print_table([_row(kind) for kind in kinds_with_code()], ("target", "code for", "on this machine"), sys.stdout)
+        names = [name for name in get_codegen_names() if name not in REGISTERED_CODEGEN]
+        if names:
+            print(
+                f"\ncode generators for parts of a model, before a target (--target 'NAME, llvm'): {', '.join(names)}"
+            )
         print(
             "\ntvmc targets NAME shows the options of a target; "
             f"tvmc targets --tags lists {len(tags)} tags (names of machines)"
@@ -65,7 +71,7 @@ def _row(kind: str) -> tuple[str, str, str]:
 
 
 def _options(kind: str, tags) -> None:
-    if kind not in kinds_with_code():
+    if kind not in [*kinds_with_code(), *get_codegen_names()] or kind not in KINDS:
         raise TVMCException(
             f"'{kind}' is not a target with a code generator or a tag"
             + did_you_mean(kind, [*kinds_with_code(), *tags], "; ")

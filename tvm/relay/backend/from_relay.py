@@ -14,6 +14,7 @@ from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.record import BROADCAST, pattern_of
 from ..symbolic import flatten_type, has_dynamic_dims
+from .external.call import attrs_of_partition
 from .program import Kind, Node, Program, Ref, byte_size
 from .shape_func import needs_shape_function
 from .te_compiler import KernelCompiler
@@ -122,11 +123,25 @@ class _FunctionNodes:
         types = flatten_type(result)
         for t in types:
             self.builder.check(t, "the output of a kernel")
-        index = self.builder.add(self._node(node, self._flat(node.args), types))
+        inputs = self._flat(node.args)
+        if attrs_of_partition(node.op) is not None:
+            inputs = self._arguments_of_partition(node.op, inputs)
+        index = self.builder.add(self._node(node, inputs, types))
         refs = [(index, i) for i in range(len(types))]
         if id(node) in self.seen_outside:
             self.builder.kept.update(refs)
         return refs[0] if isinstance(result, TensorType) else refs
+
+    def _arguments_of_partition(self, function: Function, inputs: list[Ref]) -> list[Ref]:
+        """Return the arguments of a partition in order. The fused function around its call has each argument once, and
+        contains scalar constants."""
+        rest = iter(inputs)
+        values = {id(p): [next(rest) for _ in flatten_type(p.checked_type_)] for p in function.params}
+        found: list[Ref] = []
+        for e in function.body.args:
+            for part in e.fields if isinstance(e, Tuple) else (e,):
+                found += [self._visit(part)] if isinstance(part, Constant) else values[id(part)]
+        return found
 
     def _node(self, node: Call, inputs: list[Ref], types: list[TensorType]) -> Node:
         function = node.op

@@ -74,7 +74,8 @@ def _is_cacheable(target: Target, host: Target, ctx: PassContext) -> bool:
 def _has_user_rules() -> bool:
     """Return whether an operator has a user-defined computation or rule."""
     for name in OPS.names():
-        facts = OPS.get(name).attrs
+        # Rules of external code generators do not change kernels.
+        facts = {key: value for key, value in OPS.get(name).attrs.items() if not key.startswith("target.")}
         for value in (*facts.values(), *rules_of(OPS[name])):
             if callable(value) and str(getattr(value, "__module__", None) or "tvm").partition(".")[0] not in _OUR_CODE:
                 return True
@@ -90,7 +91,8 @@ def cache_folder() -> Path | None:
         found = os.stat(base)
     except (OSError, RuntimeError, ValueError):
         return None
-    private = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    # Windows has no owner and mode of this kind; the folders of a user are private there.
+    private = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077)
     return base if private else None
 
 

@@ -41,6 +41,7 @@ from ..op.implementation import OpImplementation, by_pattern, computation, highe
 from ..op.record import pattern_of
 from ..symbolic import flatten_type, is_symbolic
 from .any_blocks import shared_form
+from .external.call import attrs_of_partition
 from .few_pixels import copying_pixels, images_of, with_few_pixels
 
 # The maximum number of elements of a tensor that 32-bit indices can address.
@@ -189,6 +190,28 @@ class Kernel:
             buffers += [decl_buffer(t.shape, t.dtype, name) for t, name in zip(tensors, names)]
         made = schedule_to_module(schedule, tensors, self.name, dict(zip(tensors, buffers)))
         return made[self.name], choice
+
+
+class LoweredKernel(Kernel):
+    """A kernel whose loops are given: a partition that RelayToTIR lowered."""
+
+    __slots__ = ()
+
+    def _lower(self) -> IRModule:
+        from ...driver.build_module import lower
+
+        return lower(attrs_of_partition(self.function).loops, name=self.name)
+
+
+class ExternalKernel(NamedTuple):
+    """A function in a module of an external code generator, called like a kernel."""
+
+    name: str
+    compiler: str
+    function: Function
+    key: str
+    operators: tuple[str, ...]
+    target: Target
 
 
 def _is_wide(function: Function) -> bool:
@@ -440,7 +463,10 @@ class KernelCompiler:
         self.known: dict[str, Kernel] = {}
         self.names: dict[str, int] = {} if names is None else names
 
-    def lower(self, function: Function) -> Kernel:
+    def lower(self, function: Function) -> Kernel | ExternalKernel:
+        partition = attrs_of_partition(function)
+        if partition is not None:
+            return self._partition(function, partition)
         # Equal layers have equal functions, for which the types are inferred only once.
         given = structural_key(function, map_free_vars=True)
         got = self.known.get(given)
@@ -451,6 +477,14 @@ class KernelCompiler:
                 self.kernels[key] = self._make(function, key)
             got = self.known[given] = self.kernels[key]
         return got
+
+    def _partition(self, function: Function, attrs: Any) -> Kernel | ExternalKernel:
+        """Return the kernel of a partition, which keeps its name."""
+        name, key = attrs.symbol, structural_key(function)
+        if attrs.loops is None:
+            return ExternalKernel(name, attrs.compiler, function, key, attrs.operators, self.target)
+        made = LoweredKernel(name, function, key, attrs.operators, self.target, self.settings, self.prefix)
+        return self.kernels.setdefault(name, made)
 
     def _make(self, function: Function, key: str) -> Kernel:
         from .auto_schedule import as_given

@@ -16,6 +16,7 @@ from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ...target import Target
 from .executor_factory import GraphExecutorFactoryModule
+from .external.partitions import Partitions
 from .function_info import function_metadata
 from .graph_json import graph_json
 from .options import Executor, Runtime
@@ -38,10 +39,11 @@ class CompiledModel:
     progress: Callable[[str, int, int], None]
     workspace_pools: Any = None
     constant_pools: Any = None
+    partitions: Partitions = field(default_factory=Partitions)
 
     @cached_property
     def library(self) -> Any:
-        return self.compile_kernels()
+        return self.partitions.into(self.compile_kernels())
 
 
 @dataclass(frozen=True)
@@ -113,13 +115,14 @@ def _as_choice(value: Any, kind: type, usual: str) -> Any:
     return value
 
 
-def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
-    """Return the model for the graph executor: JSON, library and parameters."""
+def write_graph(model: CompiledModel, library: Any = None) -> GraphExecutorFactoryModule:
+    """Return the model for the graph executor: JSON, library (by default the packed functions) and parameters."""
     program = model.program
     targets = model.target if isinstance(model.target, tuple) else (model.target,)
     return GraphExecutorFactoryModule(
-        model.ir_mod, model.target, model.executor, graph_json(program), model.library, model.name, program.constants,
-        lambda: function_metadata(program, model.ir_mod, targets), program.plan, program.kernels,
+        model.ir_mod, model.target, model.executor, graph_json(program), library or model.library, model.name,
+        program.constants, lambda: function_metadata(program, model.ir_mod, targets), program.plan, program.kernels,
+        model.runtime,
     )  # fmt: skip
 
 

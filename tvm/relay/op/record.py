@@ -12,6 +12,7 @@ it, the computation determines the type.
 ``compute(attrs, inputs, out_type)`` returns the output tensor, or a list of tensors.
 ``reshape_only`` is set if the output is the input's memory with another shape. ``moves_only`` is set if each output
 element is an input element at an index known at compile time.
+``is_annotation`` is set if the output is the input, for passes that read the attributes of the call.
 ``contraction`` is set if the output sums products of its two inputs: a "matmul" or a "convolution".
 ``macs(attrs, types, out_type)`` returns the number of multiply-adds of the direct computation.
 ``dynamic_shape`` defines how a shape depends on run-time values (``DynamicShape``).

@@ -90,54 +90,81 @@ def _own(body: RelayExpr) -> list[RelayExpr]:
     return list(post_order(body, operands=lambda e: [c for c in e.children() if not isinstance(c, (Op, Function))]))
 
 
+class _Units:
+    """The regions of a function, and its expressions outside regions, as the nodes of a graph of dependences in which
+    regions are merged."""
+
+    def __init__(self, regions: Regions):
+        self.group: dict[int, int] = {}
+        self.needs: dict[int, set[int]] = {}
+        # The positions of the first and the last expression of a unit.
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        for position, node in enumerate(regions.nodes):
+            unit = self.unit(regions, node)
+            self.first.setdefault(unit, position)
+            self.last[unit] = position
+            needs = self.needs.setdefault(unit, set())
+            needs.update(self.unit(regions, c) for c in node.children() if not isinstance(c, (Op, Function)))
+            needs.discard(unit)
+
+    @staticmethod
+    def unit(regions: Regions, node: RelayExpr) -> int:
+        region = regions.of(node)
+        return id(node) if region is None else region
+
+    def top(self, unit: int) -> int:
+        while self.group.get(unit, unit) != unit:
+            unit = self.group[unit]
+        return unit
+
+    def depends_indirectly(self, b: int, a: int) -> bool:
+        """Return whether a path through other units leads from ``a`` to ``b``; merging both would close a circle."""
+        seen: set[int] = {a, b}
+        stack = [self.top(u) for u in self.needs[b]]
+        while stack:
+            unit = stack.pop()
+            if unit in seen or self.last[unit] < self.first[a]:
+                continue
+            seen.add(unit)
+            above = {self.top(u) for u in self.needs[unit]}
+            if a in above:
+                return True
+            stack.extend(above)
+        return False
+
+    def merge(self, a: int, b: int) -> None:
+        self.group[a] = b
+        self.needs[b] = {u for u in self.needs[a] | self.needs[b] if self.top(u) != b}
+        self.first[b] = min(self.first[a], self.first[b])
+        self.last[b] = max(self.last[a], self.last[b])
+
+
 def merge_regions(func: Function) -> Function:
     """Merge neighbouring regions of one compiler unless a path leaves the merged region and returns to it."""
     regions = Regions(func)
-    below: dict[int, set[int]] = {}
-    merged: set[int] = set()
-    group: dict[int, int] = {}
-
-    def top(r: int) -> int:
-        while group.get(r, r) != r:
-            r = group[r]
-        return r
-
-    # For each expression: the regions and plain nodes outside its own region that it depends on.
-    for node in regions.nodes:
-        own = regions.of(node)
-        needs: set[int] = set()
-        for child in node.children():
-            if id(child) in below:
-                needs |= below[id(child)]
-                r = regions.of(child)
-                needs.add(id(child) if r is None else r)
-        if own is not None:
-            needs.discard(own)
-        below[id(node)] = needs
-    inputs: dict[int, set[int]] = {}
-    for node in regions.nodes:
-        own = regions.of(node)
-        if own is not None:
-            inputs.setdefault(own, set()).update(below[id(node)])
+    units = _Units(regions)
     borders = [
         n
         for n in regions.nodes
         if is_call(n, BEGIN) and is_call(n.args[0], END) and n.attrs.compiler == n.args[0].attrs.compiler
     ]
-    # Default regions are merged last, so that they do not separate parts of an external region.
+
+    def ends(node: Call) -> tuple[int, int]:
+        return units.top(units.unit(regions, node.args[0])), units.top(units.unit(regions, node))
+
+    # Default regions are merged last, so that they do not separate parts of an external region. Merging two regions may
+    # remove the path that separated two others.
     for wanted in (False, True):
-        for node in [n for n in borders if (n.attrs.compiler == DEFAULT) is wanted]:
-            a, b = top(regions.of(node.args[0])), top(regions.of(node))
-            if a == b:
-                merged.add(id(node))
-                continue
-            others = {n for n in inputs[b] if top(n) not in (a, b)}
-            # If another input of the second region depends on the first region, merging would create a cycle.
-            if any(a in {top(k) for k in _needs(n, inputs, below)} for n in others):
-                continue
-            group[a] = b
-            inputs[b] = inputs[b] | inputs[a] - {a, b}
-            merged.add(id(node))
+        left, changed = [n for n in borders if (n.attrs.compiler == DEFAULT) is wanted], True
+        while changed:
+            changed = False
+            for node in left:
+                a, b = ends(node)
+                if a != b and not units.depends_indirectly(b, a):
+                    units.merge(a, b)
+                    changed = True
+    merged = {id(node) for node in borders if len(set(ends(node))) == 1}
     if not merged:
         return func
     memo: dict[int, Any] = {}
@@ -148,10 +175,6 @@ def merge_regions(func: Function) -> Function:
     for node in regions.nodes:
         memo[id(node)] = lookup(node.args[0].args[0]) if id(node) in merged else node.map_children(lookup)
     return Function(func.params, memo[id(func.body)], func.ret_type, func.type_params, func.attrs, func.span)
-
-
-def _needs(key: int, inputs: dict[int, set[int]], below: dict[int, set[int]]) -> set[int]:
-    return inputs.get(key) or below.get(key) or set()
 
 
 def MergeCompilerRegions() -> RelayFunctionPass:

@@ -8,12 +8,13 @@ planner assigns an offset in a memory pool to every ``Allocate``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ....dtype import info
+from ....error import TVMError
 from ....ir import primop
-from ....ir.module import GlobalVar
+from ....ir.module import GlobalVar, IRModule
 from ....ir.op import Op
 from ....ir.prim import Call, PrimExpr, StringImm, Var, const
 from ....ir.tensor_type import TensorType
@@ -23,6 +24,7 @@ from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
 from ....tir.stmt import Allocate, AllocateConst, Evaluate, IfThenElse, Stmt, no_op, seq
 from ..program import Kind, Program, Ref
+from ..te_compiler import ExternalKernel
 from .kernels import RawKernel
 
 
@@ -41,6 +43,11 @@ class Tensor(NamedTuple):
     def nbytes(self) -> int:
         """The size of the data in bytes; zero for a tensor without elements."""
         return math.prod(self.shape) * info(self.type.dtype).bytes
+
+    @property
+    def description(self) -> str:
+        """The data type and the shape in words."""
+        return f"{self.type.dtype}, shape {self.shape}"
 
 
 class MainFunction(NamedTuple):
@@ -64,13 +71,22 @@ def local_main_symbol(mod_name: str) -> str:
 
 
 def main_function(
-    program: Program, mod_name: str, kernels: Mapping[str, RawKernel], link_constants: bool
-) -> MainFunction:
+    program: Program, mod_name: str, kernels: Mapping[str, RawKernel], link_constants: bool,
+    output_names: Sequence[str] = (),
+) -> MainFunction:  # fmt: skip
     """Build the main function of a planned program. ``kernels`` maps the names of kernels to raw kernels.
 
-    With ``link_constants`` the function contains the constants; otherwise they are parameters.
+    With ``link_constants`` the function contains the constants; otherwise they are parameters. Outputs without names in
+    ``output_names`` are called ``output``, or ``output0``, ``output1`` and so on.
     """
-    return _Builder(program, kernels).build(main_symbol(mod_name), link_constants)
+    return _Builder(program, kernels, output_names).build(main_symbol(mod_name), link_constants)
+
+
+def output_names_of(mod: IRModule) -> list[str]:
+    """Return the names of the outputs in the attribute ``output_tensor_names`` of the Relay function ``main``; empty
+    without the attribute."""
+    main: Any = mod["main"]
+    return [str(name) for name in (main.attrs or {}).get("output_tensor_names") or ()]
 
 
 def kernels_in_place(program: Program) -> set[str]:
@@ -87,8 +103,14 @@ def kernels_in_place(program: Program) -> set[str]:
 
 
 class _Builder:
-    def __init__(self, program: Program, kernels: Mapping[str, RawKernel]):
+    def __init__(self, program: Program, kernels: Mapping[str, RawKernel], output_names: Sequence[str]):
         assert program.plan is not None
+        count = len(program.outputs)
+        self.output_names = output_names or (["output"] if count == 1 else [f"output{i}" for i in range(count)])
+        if len(self.output_names) != count:
+            raise TVMError(
+                f"the model has {count} outputs, but its attribute output_tensor_names has {len(self.output_names)}"
+            )
         self.program, self.entries, self.kernels = program, program.plan.entries, kernels
         self.first = program.first_entries()
         self.taken: set[str] = set()
@@ -151,9 +173,8 @@ class _Builder:
         (destination, entry, bytes)."""
         refs = self.program.outputs
         tensors, copies = [], []
-        for position, ref in enumerate(refs):
+        for name, ref in zip(self.output_names, refs):
             e = self._entry(ref)
-            name = "output" if len(refs) == 1 else f"output{position}"
             tensor = Tensor(name, self._new_name(name), self.program.nodes[ref[0]].types[ref[1]])
             tensors.append(tensor)
             data = self._parameter(tensor)
@@ -202,7 +223,12 @@ class _Builder:
                 continue
             assert node.kernel is not None
             given = [self._entry(ref) for ref in node.inputs] + list(range(self.first[number], self.first[number + 1]))
-            calls.append(self._call(self.kernels[node.kernel.name], [self._address(e) for e in given]))
+            args = [self._address(e) for e in given]
+            if isinstance(node.kernel, ExternalKernel):
+                types = [self.program.nodes[n].types[i] for n, i in node.inputs] + node.types
+                calls.append(_packed_call(node.kernel.name, args, types))
+            else:
+                calls.append(self._call(self.kernels[node.kernel.name], args))
         return calls
 
     def _call(self, kernel: RawKernel, args: list[PrimExpr]) -> Stmt:
@@ -223,6 +249,19 @@ class _Builder:
         return Evaluate(Call("handle", Op.get("tir.call_extern"), args))
 
 
+def _packed_call(symbol: str, args: list[PrimExpr], types: list[TensorType]) -> Stmt:
+    """Return the call of a packed function, which the runtime finds by name, with arrays over the data."""
+
+    def array(data: PrimExpr, t: TensorType) -> PrimExpr:
+        shape = Call("handle", Op.get("tir.tvm_stack_make_shape"), tuple(const(int(d), "int64") for d in t.shape))
+        strides, rank, start = const(0, "uint64"), const(len(t.shape), "uint32"), const(0, "int64")
+        parts = (data, shape, strides, rank, const(0, t.dtype), start)
+        return Call("handle", Op.get("tir.tvm_stack_make_array"), parts)
+
+    arrays = [array(data, t) for data, t in zip(args, types)]
+    return Evaluate(Call("int32", Op.get("tir.tvm_call_packed"), (StringImm(symbol), *arrays)))
+
+
 def _pointer(name: str, dtype: str) -> Var:
     return Var(name, PointerType(PrimType(dtype)))
 
@@ -235,4 +274,7 @@ def _elements(t: TensorType) -> int:
     return math.prod(int(d) for d in t.shape)
 
 
-__all__ = ["MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol"]
+__all__ = [
+    "MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol",
+    "output_names_of",
+]  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 from ....error import TVMError
 from ....ir.module import IRModule
 from ....ir.transform import PassContext, run_pass, run_pipeline
-from ....ir.visit import rewrite
 from ....runtime.devices import Device
 from ....runtime.ndarray import NDArray, array
 from ....runtime.vm import Executable, VirtualMachine
@@ -25,6 +24,7 @@ from ...transform.hoist_loops import HoistLoops
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
 from ...transform.lift_called import lift_called
 from ...transform.straight_graph import straighten
+from ..external.partitions import compile_partitions, without_compilers
 from ..rare_collections import rare_collections
 from .assembler import Tables
 from .codegen import ModuleWriter
@@ -156,6 +156,7 @@ class _Lowered:
     def __init__(self, mod: IRModule, targets: list[Target], host: Target, mod_name: str):
         self.targets, self.host = targets, host
         with self.records():
+            mod, self.partitions = compile_partitions(mod)
             mod = prepared(mod)
             self.regions = RegionCompiler(targets, host, f"tvmgen_{mod_name}", to_kernels)
             kinds = [t.get_target_device_type() for t in targets]
@@ -175,30 +176,17 @@ class _Lowered:
 
     def executable(self, progress: Progress) -> Executable:
         with self.records():
-            library = library_of(self.regions.kernels(), self.targets, self.host, progress)
+            library = self.partitions.into(library_of(self.regions.kernels(), self.targets, self.host, progress))
         made = Executable.load_exec(seal(to_words(self.tables.code)), library)
         slots = self.tables.code.constants
         made.load_late_bound_consts_from_map({s.name: a for s, a in zip(slots, self.tables.arrays)})
         return made
 
 
-def _for_no_other(mod: IRModule) -> IRModule:
-    """Remove the attributes of functions for external compilers and composite patterns, which then are ordinary
-    functions."""
-    marks = ("Compiler", "Composite")
-
-    def post(e: Any) -> Any:
-        if not isinstance(e, Function) or not any(m in e.attrs for m in marks):
-            return None
-        return Function(e.params, e.body, e.ret_type, e.type_params, None, e.span)
-
-    return mod.map_functions(lambda var, f: rewrite(f, post) if isinstance(f, Function) else f)
-
-
 def prepared(mod: IRModule) -> IRModule:
     """Return the module after all passes on functions. A module without control flow becomes a single straight
     function."""
-    mod = _for_no_other(mod)
+    mod = without_compilers(mod)
     if len(mod) == 1 and "main" in mod and isinstance(mod["main"], Function) and is_straight(mod["main"].body):
         # The types of the original model are not inferred, since this function discards them.
         return _straight(mod["main"], mod)

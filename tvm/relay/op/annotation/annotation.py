@@ -15,6 +15,9 @@ def _mark(name: str, doc: str, build):
         1,
         pattern=OPAQUE,
         type_rule=lambda attrs, types: types[0],
+        # The argument may have no type yet: a recursive call of a local function.
+        infer_inputs=lambda attrs, types: types,
+        is_annotation=True,
         compute=lambda attrs, inputs, out: [topi.identity(i) for i in inputs],
         expand=lambda attrs, args, types: args[0],
     )(build)
