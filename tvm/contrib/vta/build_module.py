@@ -152,7 +152,7 @@ register_backend(
         "tvm.contrib.vta.build_module:build_for_host",
         is_host=True,
         templates="cpu",
-        package="tvm.contrib.vta.build_module",
+        package="vta",
         keeps_blocks=True,
     ),
     override=True,
