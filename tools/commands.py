@@ -374,6 +374,7 @@ BENCH = {
                            ("--write",)),
     "vm": module("benchmarks.vm", "models with dynamic shapes on the virtual machine beside onnxruntime"),
     "bindings": module("benchmarks.bindings.run", "calls from C++ and Rust beside the same calls in C"),
+    "vta": module("benchmarks.vta", "ResNet-18's layers on the simulated accelerator with and without latency hiding"),
     "search": module("benchmarks.auto_scheduler_ops", "operators found by search beside PyTorch (needs: peers)"),
 }  # fmt: skip
 SOAK = {

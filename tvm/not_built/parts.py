@@ -251,7 +251,7 @@ PARTS: dict[str, Part] = {
         "BF16Legalize DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"
         " FP8StorageLegalize HoistExpression HoistedConditionals HoistedLetBindings InferFragment"
         " InjectPTXLDG32 InjectPermutedLayout InjectSoftwarePipeline InstallDebugSpans"
-        " LegalizePackedCalls LiftAttrScope LiftThreadBinding LowerAsyncDMA LowerAutoCopy LowerCrossThreadReduction"
+        " LegalizePackedCalls LiftThreadBinding LowerAsyncDMA LowerAutoCopy LowerCrossThreadReduction"
         " LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
         " RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern TextureFlatten"
         " TransformMmaBufferLayout UnifyThreadBinding UseAssumeToReduceBranches",

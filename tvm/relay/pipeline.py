@@ -54,7 +54,7 @@ def simplify(target: Target) -> tuple[Pass, ...]:
         DynamicToStatic(),
         Legalize(),
         SimplifyInference(target),
-        ExpandOps(),
+        ExpandOps(target),
         WideSums(),
         EliminateCommonSubexpr(),
         CombineParallelConv2D(3),

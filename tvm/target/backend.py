@@ -54,6 +54,8 @@ class Backend:
     graph_passes: Reference | None = None
     # Target -> relay.transform.fuse_ops.FusionRules: how operators are fused to kernels.
     fusion_rules: Reference | None = None
+    # Whether the back end computes convolutions of a model in their blocked layouts (NCHW1n16c) without changing them.
+    keeps_blocks: bool = False
     # () -> the tensor intrinsics available to searches, auto_scheduler.intrinsics.SearchIntrinsic by name.
     search_intrinsics: Reference | None = None
     # Target -> a context manager that collects modules for ``build`` with add(mod) and compiles them together with

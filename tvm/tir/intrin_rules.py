@@ -267,6 +267,8 @@ DEFAULT: dict[str, Rule] = {
     "sinh": _sinh, "cosh": _cosh, "asinh": _asinh, "acosh": _acosh, "atanh": _atanh, "isinf": _isinf,
     "isfinite": _isfinite, "q_multiply_shift": _q_multiply_shift,
     "q_multiply_shift_per_axis": _q_multiply_shift_per_axis, "large_uint_imm": _large_uint_imm,
+    # CombineContextCall may have merged equal contexts; any other context is its argument.
+    "tvm_thread_context": lambda call: call.args[0],
 }  # fmt: skip
 
 FALLBACK: dict[str, Rule] = {

@@ -317,7 +317,12 @@ def _refuse_llvm(p: CLike, stmt: AttrStmt) -> Stmt:
     raise TVMError(f"{p.name}: pragma import_llvm needs target llvm; use import_c to import C source")
 
 
+def _refuse_recording(p: CLike, stmt: AttrStmt) -> Stmt:
+    raise TVMError(f"{p.name}: micro-op kernels of a coprocessor (coproc_uop_scope) need a host of target llvm")
+
+
 ATTRIBUTES: dict[str, Callable] = {
+    "coproc_uop_scope": _refuse_recording,
     "thread_extent": _thread_axis,
     "virtual_thread": _thread_axis,
     "pragma_debug_skip_region": lambda p, stmt: None,

@@ -200,7 +200,7 @@ def _to_index(b: Builder, operand: str) -> str:
     return operand if b.index == "i64" else b.op(f"trunc i64 {operand} to {b.index}")
 
 
-def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
+def captured_variables(b: Builder, stmt: Stmt) -> list[Captured]:
     """Return the variables of the enclosing function that ``stmt`` uses, in order of first use."""
     out = []
     for var in outer_variables(stmt):
@@ -216,7 +216,7 @@ def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
 def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
     """Generate the functions for ``stmt`` and run them on all threads. The closure begins with the chunk counters."""
     module = b.module
-    captured = _captured(b, stmt)
+    captured = captured_variables(b, stmt)
     number = len(module.functions)
     body_name = f"{b.name}.parallel.{number}"
     module.parallel_regions += 1
@@ -226,7 +226,7 @@ def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
     for i, item in enumerate(captured):
         promise = " noalias" if item.type_text == "ptr" and item.var in b.private else ""
         parameters.append(f"{item.type_text}{promise} %c{i}")
-        _enter(b, inner, item, f"%c{i}")
+        enter_captured(b, inner, item, f"%c{i}")
     inner.constants = dict(b.constants)
     inner.ranges = b.ranges.copy()
     inner.parallel = Region("%task", "%tasks", "%environment", True, b.strided_next, counted)
@@ -234,7 +234,7 @@ def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
     write_body(inner)
     if not inner.terminated:
         inner.finish("ret i32 0")
-    text = _function_text(body_name, parameters, inner)
+    text = function_text(body_name, parameters, inner)
     module.functions[number] = text + _unpacker(b, task_name, body_name, captured)
     kinds = ", ".join(["ptr", *(item.type_text for item in captured)])
     closure = b.alloca(f"{{ {kinds} }}", 16, "closure")
@@ -257,7 +257,7 @@ def _fresh_counts(b: Builder) -> str:
     return b.counts
 
 
-def _enter(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
+def enter_captured(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
     """Bind a captured variable in the body, with all facts that are known about it outside."""
     var = item.var
     if item.is_wide:
@@ -271,7 +271,7 @@ def _enter(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
         inner.alignment[var] = b.alignment[var]
 
 
-def _function_text(name: str, parameters: list[str], inner: Builder) -> str:
+def function_text(name: str, parameters: list[str], inner: Builder) -> str:
     head = f"define internal i32 {inner.module.symbol(name)}({', '.join(parameters)}) #0 {{\nentry:"
     return "\n".join([head, *inner.entry, *inner.out, "}", ""])
 

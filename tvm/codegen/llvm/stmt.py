@@ -24,6 +24,7 @@ from ...tir.stmt import (
 )
 from . import memory as llvm_memory
 from . import parallel as llvm_parallel
+from . import recorded as llvm_recorded
 from . import tiles as llvm_tiles
 from .builder import Builder
 from .expr import bind
@@ -351,6 +352,7 @@ def _operands(b: Builder, stmt: AttrStmt, kind: type) -> None:
 
 
 ATTRIBUTES = {
+    "coproc_uop_scope": lambda b, s: llvm_recorded.emit_recorded(b, s, emit),
     "pragma_lane_operands": lambda b, s: _operands(b, s, LaneOperands),
     "pragma_memory_operands": lambda b, s: _operands(b, s, MemoryOperands),
     "pragma_stream_stores": _stream_stores,

@@ -8,6 +8,8 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
 from ...ir.visit import rewrite
+from ...target import Target
+from ...target.backend import find_backend
 from ..checked_type import operands_of, with_derived_type
 from ..expr import Call, Function, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_function, infer_type
@@ -59,18 +61,30 @@ def expand_function(func: Function, wanted: Callable[[Call], bool], mod: IRModul
     return func if new is func else infer_function(new, mod)
 
 
-def _has_simpler_form(node: Call) -> bool:
-    return not is_computed(node.op) or bool(node.op.attrs.get("expands_blocks"))
-
-
-def ExpandOps() -> RelayFunctionPass:
-    """Replace every operator that has no computation of its own by simpler operators.
+def ExpandOps(target: Target | None = None) -> RelayFunctionPass:
+    """A pass that replaces every operator without a computation of its own by simpler operators.
 
     Convolutions that the model defines in a blocked layout become convolutions in a plain layout, for which
-    AlterOpLayout chooses the layout."""
+    AlterOpLayout chooses the layout.
+
+    Parameters
+    ----------
+    target : Target, optional
+        The target. If its back end computes convolutions in blocked layouts, they are kept.
+
+    Returns
+    -------
+    Pass
+        The pass.
+    """
+    backend = find_backend(target) if target is not None else None
+    keeps_blocks = backend is not None and backend.keeps_blocks
+
+    def has_simpler_form(node: Call) -> bool:
+        return not is_computed(node.op) or (bool(node.op.attrs.get("expands_blocks")) and not keeps_blocks)
 
     @function_pass(opt_level=0, name="ExpandOps", required=["InferType"])
     def expand(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return expand_function(func, _has_simpler_form, mod)
+        return expand_function(func, has_simpler_form, mod)
 
     return expand

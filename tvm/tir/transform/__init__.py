@@ -293,6 +293,23 @@ def CoProcSync() -> Pass:
     return _on_functions("CoProcSync", "coproc_sync")
 
 
+def LiftAttrScope(attr_key: str, merges_neighbors: bool = True) -> Pass:
+    """A pass that moves an attribute to the largest statement whose work is all inside this attribute.
+
+    Parameters
+    ----------
+    attr_key : str
+        The key of the attribute, such as ``"coproc_scope"``.
+    merges_neighbors : bool, optional
+        Whether adjacent statements with the same attribute get one common attribute.
+
+    Returns
+    -------
+    Pass
+    """
+    return _on_functions("LiftAttrScope", "lift_attr_scope", attr_key, merges_neighbors)
+
+
 def ThreadSync(storage_scope: str) -> Pass:
     """A pass that inserts barriers between accesses of shared memory by different threads.
 
@@ -561,6 +578,7 @@ def _register() -> None:
             "BindTarget",
             "ThreadSync",
             "InjectCopyIntrin",
+            "LiftAttrScope",
         ):
             _REGISTERED.register("tir." + make.__name__, make)
 

@@ -1,5 +1,6 @@
 """Access to the simulators for tests and measurements."""
 
 from . import simulator
+from .utils import run
 
-__all__ = ["simulator"]
+__all__ = ["run", "simulator"]
