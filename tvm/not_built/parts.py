@@ -266,7 +266,6 @@ PARTS: dict[str, Part] = {
             ("cublas", "cuBLAS", "partition_for_cublas", ""),
             ("cudnn", "cuDNN", "partition_for_cudnn", ""),
             ("cutlass", "CUTLASS", "partition_for_cutlass", ""),
-            ("dnnl", "oneDNN", "get_optimized_onednn partition_for_dnnl rewrite_layer_norm", ""),
             ("ethosn", "Ethos-N", "partition_for_ethosn", "ethosn_available"),
             ("ethosu", "Ethos-U", "partition_for_ethosu", ""),
             ("libtorch", "LibTorch", "torchop", ""),
