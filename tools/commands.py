@@ -197,6 +197,14 @@ def tests_ray(given: Given) -> list[Step]:
     ]
 
 
+def tests_dnnl(given: Given) -> list[Step]:
+    return [
+        Step(("make", "--silent", "--no-print-directory", "lib")),
+        Step(("python3", "tools/environment.py", "build/dnnl", "test", "dnnl")),
+        Step(("build/dnnl/bin/python", "-m", "pytest", "tests/relay/op/contrib/test_dnnl.py", "-q", "-n", "0")),
+    ]
+
+
 def tests_symbolic(given: Given) -> list[Step]:
     paths = ("tests/relay/op/test_symbolic.py tests/relay/qnn/test_symbolic_qnn.py"
              " tests/relay/frontend/test_onnx_run_time.py")  # fmt: skip
@@ -313,6 +321,7 @@ TESTS = {
     "torch": Command("the PyTorch importer in full", tests_torch, (Option("--models", "whole models too"),), "other"),
     "keras": Command("the Keras importer on live models of Keras 3 and 2", tests_keras, (), "other"),
     "ray": Command("tuning and compiling on a local Ray cluster (installs into build/ray)", tests_ray, (), ""),
+    "dnnl": Command("partitions for oneDNN beside our kernels (installs into build/dnnl)", tests_dnnl, (), ""),
     "symbolic": Command("every operator with dynamic dimensions beside its static form", tests_symbolic, (JOBS,)),
     "compile-cost": Command("an LSTM of 1000 steps compiles in time proportional to its steps",
                             tests_compile_cost, (JOBS,)),

@@ -99,13 +99,14 @@ static bool is_output_shape(const Build *b, const DLTensor *t) {
   return t->ndim == out->ndim && !memcmp(t->shape, out->shape, (size_t)t->ndim * sizeof *t->shape);
 }
 
-/* Returns the descriptor of an operand that is broadcast to the rank of the output. */
-static ConstMd broadcast_md(Build *b, int input, const int *permutation) {
+/* Returns the descriptor of an operand that is broadcast to the rank of the output: compact, or with the layout open. */
+static ConstMd broadcast_md(Build *b, int input, const int *permutation, bool open) {
   const DLTensor *t = &b->node->inputs[input];
-  int rank = b->node->outputs[0].ndim;
+  int rank = b->node->outputs[0].ndim, missing = rank - t->ndim;
   Dims dims;
-  if (t->ndim > rank || rank > DNNL_MAX_DIMS) return dnnl_fail("an operand has more dimensions than the output"), NULL;
-  for (int i = 0; i < rank; ++i) dims[i] = i < rank - t->ndim ? 1 : t->shape[i - (rank - t->ndim)];
+  if (missing < 0 || rank > DNNL_MAX_DIMS) return dnnl_fail("an operand has more dimensions than the output"), NULL;
+  for (int i = 0; i < rank; ++i) dims[i] = i < missing ? 1 : t->shape[i - missing];
+  if (open) return md_any(b->program, rank, dims, type_of(t->dtype));
   return md_permuted(b->program, md_compact(b->program, rank, dims, type_of(t->dtype)), permutation);
 }
 
@@ -128,7 +129,7 @@ static int append_operation(Build *b, PostOps ops, int index, const int *permuta
   int input = (int)number(b, "epilogue", index + 1);
   if ((algorithm = binary_algorithm(name)) < 0 || input < 0 || input >= b->node->input_count)
     return dnnl_fail("unknown operator '%s' in an epilogue", name);
-  ConstMd md = is_output_shape(b, &b->node->inputs[input]) ? open_output(b, permutation) : broadcast_md(b, input, permutation);
+  ConstMd md = is_output_shape(b, &b->node->inputs[input]) ? open_output(b, permutation) : broadcast_md(b, input, permutation, false);
   if (!md) return -1;
   return d->post_ops_append_binary(ops, algorithm, md) ? dnnl_fail("oneDNN rejects the epilogue %s", name) : 0;
 }
@@ -210,17 +211,28 @@ static int build_eltwise(Build *b) {
   return operand(b, ARG_SRC, 0, NULL) || result(b, NULL) || finish(b) ? -1 : 0;
 }
 
-/* The first operand has the shape of the output, the second one may be broadcast. */
+/* Returns the slot of the second operand in the layout that the primitive chose. */
+static int second_operand(Build *b, ConstMd compact) {
+  Program *p = b->program;
+  const DLTensor *t = &b->node->inputs[1];
+  ConstMd chosen = p->api->primitive_desc_query_md(b->pd, DNNL_QUERY_EXEC_ARG_MD, ARG_SRC_1);
+  if (is_output_shape(b, t)) return slot_in_layout(p, b->inputs[1], chosen);
+  return t->data ? slot_reordered_constant(p, (char *)t->data + t->byte_offset, compact, chosen) : slot_compact(p, b->inputs[1]);
+}
+
+/* The first operand has the shape of the output, the second one may be broadcast. oneDNN is slow if their layouts
+ * differ, so a constant gets the layout of the first operand. */
 static int build_binary(Build *b) {
   Program *p = b->program;
+  const DLTensor *t = &b->node->inputs[1];
   int first = slot_of(p, b->inputs[0]), algorithm = binary_algorithm(text(b, "epilogue", 0)), slot;
   if (first < 0) return -1;
   if (algorithm < 0) return dnnl_fail("unknown operator '%s'", text(b, "epilogue", 0));
-  bool same = is_output_shape(b, &b->node->inputs[1]);
-  ConstMd md = p->slots[first].md, other = same ? md : broadcast_md(b, 1, NULL);
-  if (!other) return -1;
+  ConstMd md = p->slots[first].md, compact = broadcast_md(b, 1, NULL, false);
+  ConstMd other = is_output_shape(b, t) ? md : t->data ? broadcast_md(b, 1, NULL, true) : compact;
+  if (!other || !compact) return -1;
   if (created(p->api->binary_primitive_desc_create(&b->pd, p->api->engine, algorithm, md, other, md, b->attr), b)) return -1;
-  if (operand(b, ARG_SRC, 0, NULL) || (slot = same ? slot_in_layout(p, b->inputs[1], md) : slot_compact(p, b->inputs[1])) < 0) return -1;
+  if (operand(b, ARG_SRC, 0, NULL) || (slot = second_operand(b, compact)) < 0) return -1;
   step_arg(&b->step, ARG_SRC_1, slot);
   return result(b, NULL) || finish(b) ? -1 : 0;
 }

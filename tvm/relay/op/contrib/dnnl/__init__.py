@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .....ir.module import GlobalVar, IRModule
+from .....ir.transform import PassContext
 from .....ir.visit import post_order, rewrite
 from .....target.kinds import Option
 from ....expr import Call, Function
@@ -107,10 +108,26 @@ def _partition(mod: IRModule, params: Mapping[str, Any] | None, mod_name: str = 
         SimplifyInference,
     )
 
-    passes = [CanonicalizeOps(), InferType(), SimplifyInference(), FoldConstant(), FoldScaleAxis(), FoldConstant(), InferType()]
-    passes += [MergeComposite(pattern_table()), AnnotateTarget([NAME]), MergeCompilerRegions(), PartitionGraph(mod_name)]
-    for each in passes:
-        mod = each(mod)
+    passes = [
+        CanonicalizeOps(),
+        InferType(),
+        SimplifyInference(),
+        FoldConstant(),
+        FoldScaleAxis(),
+        FoldConstant(),
+        InferType(),
+    ]
+    passes += [
+        MergeComposite(pattern_table()),
+        AnnotateTarget([NAME]),
+        MergeCompilerRegions(),
+        PartitionGraph(mod_name),
+    ]
+    # FoldScaleAxis, which moves batch normalizations into weights, has level 3.
+    current = PassContext.current()
+    with PassContext(opt_level=3, config=dict(current.config), disabled_pass=list(current.disabled_pass)):
+        for each in passes:
+            mod = each(mod)
     return prune_dnnl_subgraphs(mod) if options["prune_subgraphs"] else mod
 
 
@@ -140,7 +157,9 @@ def partition_for_dnnl(
         ``alter_layout`` is False.
     """
     if not alter_layout:
-        raise ValueError("partition_for_dnnl: alter_layout=False is not supported; oneDNN chooses the layouts at run time")
+        raise ValueError(
+            "partition_for_dnnl: alter_layout=False is not supported; oneDNN chooses the layouts at run time"
+        )
     return partition_for(NAME, mod, params, prune_subgraphs=prune_subgraphs)
 
 

@@ -75,7 +75,9 @@ def gelu_operand(call: RelayExpr) -> RelayExpr | None:
         if not (_is_scalar(half, 0.5) and name_of(product) == "multiply"):
             continue
         for x, total in _both(product):
-            erf = next((e for one, e in _both(total) if _is_scalar(one, 1.0)), None) if name_of(total) == "add" else None
+            erf = (
+                next((e for one, e in _both(total) if _is_scalar(one, 1.0)), None) if name_of(total) == "add" else None
+            )
             if erf is not None and name_of(erf) == "erf" and _is_scaled(erf.args[0], x):
                 return x
     return None
@@ -86,7 +88,9 @@ def _both(call: Any) -> list[tuple[Any, Any]]:
 
 
 def _is_scalar(e: RelayExpr, value: float) -> bool:
-    return isinstance(e, Constant) and e.data.numpy().size == 1 and abs(float(e.data.numpy().reshape(())) - value) < 1e-5
+    return (
+        isinstance(e, Constant) and e.data.numpy().size == 1 and abs(float(e.data.numpy().reshape(())) - value) < 1e-5
+    )
 
 
 def _is_scaled(e: Any, x: RelayExpr) -> bool:
@@ -262,10 +266,17 @@ def _convolution(node: _Node, call: Call) -> bool:
 def _matmul(node: _Node, call: Call) -> bool:
     name, first, second = name_of(call), call.args[0], call.args[1]
     a, b = shape_of(first), shape_of(second)
-    if len(a) != len(b) or len(a) < 2 or first is second or any(x != y and 1 not in (x, y) for x, y in zip(a[:-2], b[:-2])):
+    if (
+        len(a) != len(b)
+        or len(a) < 2
+        or first is second
+        or any(x != y and 1 not in (x, y) for x, y in zip(a[:-2], b[:-2]))
+    ):
         return False
     transpose_first = bool(getattr(call.attrs, "transpose_a", False)) if name != "qnn.dense" else False
-    transpose_second = bool(getattr(call.attrs, "transpose_b", False)) if name not in ("nn.dense", "qnn.dense") else True
+    transpose_second = (
+        bool(getattr(call.attrs, "transpose_b", False)) if name not in ("nn.dense", "qnn.dense") else True
+    )
     node.role("weights", second)
     node.attrs |= {
         "kind": "matmul",
@@ -290,7 +301,11 @@ def _quantization(node: _Node, main: Call, operations: list[Operation]) -> list[
     if dtype_of(data) not in ("int8", "uint8") or dtype_of(weights) != "int8" or outputs not in ("int8", "uint8"):
         return None
     single = [input_zero, output_scale, output_zero]
-    channels = shape_of(main)[node.attrs.get("data_layout", "NC").index("C")] if "data_layout" in node.attrs else shape_of(main)[-1]
+    channels = (
+        shape_of(main)[node.attrs.get("data_layout", "NC").index("C")]
+        if "data_layout" in node.attrs
+        else shape_of(main)[-1]
+    )
     if any(e.data.numpy().size != 1 for e in single) or scales.data.numpy().size not in (1, channels):
         return None
     for name, e in zip(("input_zero", "scales", "output_scale", "output_zero"), (input_zero, scales, *single[1:])):
@@ -360,4 +375,15 @@ def _pool(call: Call) -> dict[str, Any] | None:
     }
 
 
-__all__ = ["BINARY", "COMPUTE", "CONVOLUTIONS", "ELTWISE", "MATMULS", "QUANTIZED", "describe", "name_of", "single", "supports"]
+__all__ = [
+    "BINARY",
+    "COMPUTE",
+    "CONVOLUTIONS",
+    "ELTWISE",
+    "MATMULS",
+    "QUANTIZED",
+    "describe",
+    "name_of",
+    "single",
+    "supports",
+]
