@@ -140,6 +140,18 @@ def test_sums_and_pools_stay_in_the_layout_of_the_convolutions():
     assert composites == ["dnnl.conv2d_bias_relu", "dnnl.conv2d_bias_sum_relu"]
 
 
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_sum_without_bias_is_part_of_the_convolution_unless_it_depends_on_it(relu):
+    rng = np.random.default_rng(8)
+    x = relay.var("x", shape=(1, 6, 9, 9))
+    value = rng.standard_normal((1, 6, 9, 9)).astype("float32")
+    conv = relay.nn.conv2d(x, const(rng, 6, 6, 3, 3), padding=(1, 1))
+    end = relay.nn.relu if relu else lambda e: e
+    check(end(relay.sigmoid(x) + conv), value)
+    check(end(conv + relay.sigmoid(conv)), value)
+    check(end(conv + relay.nn.conv2d(x, const(rng, 6, 6, 1, 1))), value)
+
+
 def quantized_network(rng, data="uint8"):
     """Two quantized convolutions, one of them depthwise, and a quantized dense layer."""
 

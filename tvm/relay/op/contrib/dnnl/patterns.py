@@ -169,16 +169,19 @@ def pattern_table():
         ("dnnl.qnn.conv2d", make_qnn_conv2d_pattern(), supports),
         ("dnnl.qnn.dense", make_qnn_dense_pattern(), supports),
     ]
+    sums = []
     for name in CONVOLUTIONS:
         base = name.replace("nn.", "dnnl.", 1)
         table.append((f"{base}_bias_sum_relu", make_conv_bias_sum_relu_pattern(name), supports))
         table.append((f"{base}_bias_sum", make_conv_bias_sum_relu_pattern(name, False), supports))
+        plain = is_op("add")(_product(name), wildcard())
+        sums += [(f"{base}_sum_relu", is_op("nn.relu")(plain), supports), (f"{base}_sum", plain, supports)]
     table.append(("dnnl.dense_bias_sum", make_dense_bias_sum_pattern(), supports))
-    for name in (*CONVOLUTIONS, *MATMULS):
-        for with_bias in (True, False):
-            for eltwise in supported_post_elts:
-                if with_bias or eltwise:
-                    table.append(make_dnnl_pattern(name, with_bias, eltwise))
+    names = (*CONVOLUTIONS, *MATMULS)
+    # A sum matches a bias too, which is faster as a bias.
+    table += [make_dnnl_pattern(name, True, eltwise) for name in names for eltwise in supported_post_elts]
+    table += sums
+    table += [make_dnnl_pattern(name, False, eltwise) for name in names for eltwise in supported_post_elts if eltwise]
     return table
 
 
