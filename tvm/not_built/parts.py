@@ -64,10 +64,6 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.quantize._annotate": Part(_QUANTIZE_STEPS, "QAnnotateKind attach_simulated_quantize"),
     "tvm.relay.quantize._calibrate": Part(_QUANTIZE_STEPS, "calibrate"),
-    "tvm.relay.collage": Part(
-        "Collage",
-        "CostEstimator CustomCostEstimator MEASURE_NUMBER MEASURE_REPEAT MockCostEstimator WARMUP_MIN_REPEAT_MS",
-    ),
     "tvm.relay.frontend": Part(
         "the importer",
         "from_oneflow",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .....ir.module import GlobalVar, IRModule
+from .....ir.module import IRModule
 from .....ir.transform import PassContext
-from .....ir.visit import post_order, rewrite
+from .....ir.visit import post_order
 from .....target.kinds import Option
 from ....expr import Call, Function
 from ..codegen import Codegen, register_codegen
@@ -71,28 +71,14 @@ def prune_dnnl_subgraphs(mod: IRModule) -> IRModule:
     -------
     IRModule
     """
-    from ....substitute import substitute_vars
-    from ....transform import InferType
+    from ....backend.external.inline import without_partitions
 
     pruned = {
-        var.name_hint: function
+        var.name_hint
         for var, function in mod.functions.items()
         if isinstance(function, Function) and function.attrs.get("Compiler") == NAME and not is_valid_subgraph(function)
     }
-
-    def post(e: Any) -> Any:
-        if not (isinstance(e, Call) and isinstance(e.op, GlobalVar) and e.op.name_hint in pruned):
-            return None
-        function = pruned[e.op.name_hint]
-        return substitute_vars(function.body, dict(zip(function.params, e.args)))
-
-    if not pruned:
-        return mod
-    new = IRModule(None, mod.type_definitions)
-    for var, function in mod.functions.items():
-        if var.name_hint not in pruned:
-            new[var] = rewrite(function, post) if isinstance(function, Function) else function
-    return InferType()(new)
+    return without_partitions(mod, pruned) if pruned else mod
 
 
 def _partition(mod: IRModule, params: Mapping[str, Any] | None, mod_name: str = "default", **options: Any) -> IRModule:
