@@ -127,28 +127,32 @@ static bool find(StringMap *map, const char *name, void *out, size_t size) {
   return api != NULL;
 }
 
-/* Loads the libraries of TVM_KERNEL_LIBRARIES once, and the library in the runtime's folder. */
-static int load_libraries(const char *prefix) {
-  static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
-  static bool loaded;
-  pthread_mutex_lock(&loading);
-  int status = loaded ? 0 : load_given_libraries();
-  loaded |= !status;
-  if (!status) status = load_library_of(prefix);
-  pthread_mutex_unlock(&loading);
-  return status;
-}
-
 /* Writes the part of a kernel's name before the first dot. */
 static void prefix_of(const char *kernel, char *out, size_t size) {
   snprintf(out, size, "%.*s", (int)strcspn(kernel, "."), kernel);
 }
 
-int tvm_kernel_find(const char *name, TVMKernelApi *out) {
+/* Loads the libraries of TVM_KERNEL_LIBRARIES once, and the library in the runtime's folder if none of them provides
+ * the kernel. */
+static int load_libraries(const char *kernel) {
+  static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+  static bool loaded;
+  TVMKernelApi api;
+  TVMKernelEngine engine;
   char prefix[64];
+  prefix_of(kernel, prefix, sizeof prefix);
+  pthread_mutex_lock(&loading);
+  int status = loaded ? 0 : load_given_libraries();
+  loaded |= !status;
+  if (!status && !find(&kernels, kernel, &api, sizeof api) && !find(&engines, prefix, &engine, sizeof engine))
+    status = load_library_of(prefix);
+  pthread_mutex_unlock(&loading);
+  return status;
+}
+
+int tvm_kernel_find(const char *name, TVMKernelApi *out) {
   if (find(&kernels, name, out, sizeof *out)) return 0;
-  prefix_of(name, prefix, sizeof prefix);
-  if (load_libraries(prefix)) return -1;
+  if (load_libraries(name)) return -1;
   if (find(&kernels, name, out, sizeof *out)) return 0;
   return tvm_error("kernel '%s' is not registered; load its library with TVMKernelLibraryLoad or "
                    "tvm.runtime.load_kernel_library, or set TVM_KERNEL_LIBRARIES to its path", name);
@@ -160,5 +164,5 @@ bool tvm_kernel_engine_find(const char *kernel, TVMKernelEngine *out) {
   prefix_of(kernel, prefix, sizeof prefix);
   if (find(&engines, prefix, out, sizeof *out)) return true;
   /* An error of loading is reported by tvm_kernel_find. */
-  return !find(&kernels, kernel, &api, sizeof api) && !load_libraries(prefix) && find(&engines, prefix, out, sizeof *out);
+  return !find(&kernels, kernel, &api, sizeof api) && !load_libraries(kernel) && find(&engines, prefix, out, sizeof *out);
 }

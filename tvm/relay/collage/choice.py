@@ -112,7 +112,7 @@ def _plain(function: Function) -> IRModule:
 def _key(function: Function, compiler: str, target: Target) -> str:
     """Return a text that identifies the measurement: the operators with types, without the values of constants."""
     cpu = compiled_cpu(target)
-    name = cpu.cpu if cpu else device(target.kind.name, 0).device_name
+    name = cpu.cpu if cpu else device(target.get_target_device_type(), 0).device_name
     machine = f"{target} {name} {num_threads()} threads"
     body = Function(function.params, function.body).astext(show_meta_data=False)
     return hashlib.sha256(f"{compiler}\n{machine}\n{body}".encode()).hexdigest()

@@ -17,9 +17,9 @@ from ...runtime.devices import Device, device
 from ...runtime.ndarray import array
 from ...runtime.registry import get_global_func
 from ...runtime.vm import VirtualMachine
+from ...target.backend import find_backend
 from ...target.target import Target
 from ..expr import Call, Function
-from ..op.contrib.codegen import CODEGENS
 
 # The number of runs that are averaged for one result, the number of results, and the duration of the runs before them.
 MEASURE_NUMBER = 20
@@ -95,11 +95,11 @@ def estimate_seconds(mod: IRModule, target: Target) -> float:
     """
     from .. import vm
 
-    if target.kind.name in CODEGENS:
+    if find_backend(target) is None:
         if target.host is None:
             raise TVMError(f"estimate_seconds: target '{target}' of a code generator needs a host target")
         target = target.host
-    where = device(target.kind.name, 0)
+    where = device(target.get_target_device_type(), 0)
     machine = VirtualMachine(vm.compile(mod, target), where)
     args = {p.name_hint: arg_for(p.checked_type, where) for p in mod["main"].params}
     return vm_estimate_seconds(where, machine, "main", args)
