@@ -62,6 +62,10 @@ wheel: $(WHEEL_TOOLS)/.stamp ## build the full wheel and the runtime-only wheel 
 	rm -rf dist
 	$(WHEEL_TOOLS)/bin/python tools/wheels.py dist
 
+wheels: $(WHEEL_TOOLS)/.stamp ## build both wheels in dist/ for Linux, Windows and macOS on x86-64 and aarch64
+	rm -rf dist
+	$(WHEEL_TOOLS)/bin/python tools/wheels.py dist --platforms all
+
 setup: setup-test ## install the packages of the tests into .venv and build the C library
 
 clean: ## remove everything that was made here, .venv too
@@ -83,5 +87,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment must not run at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test test-all lint format bench docs wheel setup clean setup-run setup-test setup-lint lib
+.PHONY: help demo test test-all lint format bench docs wheel wheels setup clean setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

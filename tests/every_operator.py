@@ -69,6 +69,8 @@ TABLE = {
         "nn.contrib_conv2d_NCHWc_int8",
     "relay/transform/cpu/test_integer_matmuls.py::test_depthwise_layers_between_products_of_bytes_are_exact":
         "nn.contrib_depthwise_conv2d_NCHWc_int8",
+    "relay/transform/cpu/test_narrow_constants.py::test_quantized_convolutions_read_8_bit_data[int8-NHWC]":
+        "nn.contrib_conv2d_NHWC_int8 nn.contrib_depthwise_conv2d_NHWC_int8",
     "relay/transform/test_winograd.py::test_which_convolutions_of_a_gpu_are_rewritten"
     "[{'channels': 256, 'filters': 256, 'size': 56, 'padding': (1, 1)}-True]": "nn.contrib_conv2d_winograd_planes",
     "runtime/test_image_files.py::test_files_without_losses_give_the_pixels_they_were_written_from[BMP]":

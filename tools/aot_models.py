@@ -1,7 +1,7 @@
 """Compare models that are compiled ahead of time with the graph executor, bit for bit.
 
-Each model runs on random inputs: on the runtime (target llvm), and as a C program (target c), which the C compiler of
-this machine compiles as for a microcontroller.
+Each model runs on random inputs: on the runtime (target llvm), as a C program (target c), which the C compiler of this
+machine compiles as for a microcontroller, and as a shared bundle (target llvm).
 """
 
 from __future__ import annotations
@@ -29,13 +29,20 @@ CASES: dict[str, dict[str, list[int]]] = {
     "onnx/style_candy.onnx": {"inputImage": [1, 3, 720, 720]},
     "formats/caffe/hyperlpr/SegmenationFree-Inception.prototxt": {},
     "formats/caffe/ultraface/RFB-320.prototxt": {},
+    "formats/caffe2/super_resolution/predict_net.pb": {},
     "formats/cntk/ResNet20_CIFAR10_DataAug.dnn": {},
+    "formats/cntk/cifar10.pretrained.cmf": {},
+    "formats/coreml/crepe_tiny.mlpackage": {"frames": [2, 1024]},
     "formats/darknet/yolo-fastest-1.1.cfg": {},
+    "formats/mlperf_tiny/kws_ref_model": {"input_1": [1, 49, 10, 1]},
     "formats/mlperf_tiny/kws_ref_model.tflite": {},
     "formats/mlperf_tiny/kws_ref_model_float32.tflite": {},
     "formats/mlperf_tiny/pretrainedResnet.h5": {},
     "formats/mlperf_tiny/pretrainedResnet.tflite": {},
     "formats/mlperf_tiny/pretrainedResnet_quant.tflite": {},
+    "formats/paddle/ch_PP-OCRv4_det_infer/inference.pdmodel": {"x": [1, 3, 64, 96]},
+    "formats/paddle/ch_ppocr_mobile_v2_cls_infer/inference.pdmodel": {"x": [1, 3, 48, 192]},
+    "formats/tf_frozen/FSRCNN-small_x2.pb": {"IteratorGetNext": [1, 20, 24, 1]},
     "formats/tflite/version-RFB-320_without_postprocessing.tflite": {},
 }
 
@@ -68,21 +75,34 @@ def random_inputs(mod, params, seed: int) -> dict:
     return values
 
 
-def outputs(lib, values) -> list:
-    """Return the outputs of a factory with IEEE arithmetic."""
+def outputs(lib, values, flush: bool = False) -> list:
+    """Return the outputs of a factory; with ``flush``, denormal numbers are flushed to zero."""
     import tvm
     from tvm.contrib.graph_executor import GraphModule
 
     runner = GraphModule(lib["default"](tvm.cpu()))
-    runner.flush_denormals(False)
+    runner.flush_denormals(flush)
     runner.run(**values)
     return [runner.get_output(i).numpy() for i in range(runner.get_num_outputs())]
 
 
+def compare_bundle(name: str, seed: int) -> str:
+    """Return "pass", or the difference between a bundle and the graph executor."""
+    from tools.run_bundle import run_bundle
+    from tvm import relay
+    from tvm.relay.backend.bundle import export_bundle
+
+    mod, params = load(name)
+    values = random_inputs(mod, params, seed)
+    wanted = outputs(relay.build(mod, "llvm", params=params), values, flush=True)
+    with tempfile.TemporaryDirectory(prefix="tvm-bundle-") as folder:
+        path = Path(folder, "model.so")
+        export_bundle(relay.build(mod, "llvm", params=params, executor=relay.backend.Executor("aot")), path)
+        return difference(wanted, run_bundle(path, list(values.values())))
+
+
 def compare(name: str, seed: int, as_c: bool) -> str:
     """Return "pass", or the difference between the two executors."""
-    import numpy as np
-
     from tvm import relay
     from tvm.testing.aot import PlainBatch
 
@@ -99,6 +119,13 @@ def compare(name: str, seed: int, as_c: bool) -> str:
     else:
         wanted = outputs(relay.build(mod, "llvm", params=params), values)
         found = outputs(relay.build(mod, "llvm", params=params, executor="aot"), values)
+    return difference(wanted, found)
+
+
+def difference(wanted: list, found: list) -> str:
+    """Return "pass" if the outputs are equal, or their difference."""
+    import numpy as np
+
     for number, (a, b) in enumerate(zip(wanted, found)):
         if a.shape != b.shape or not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
             return f"output {number} differs"
@@ -115,11 +142,11 @@ def main() -> int:
         if not (MODELS / name).exists():
             print(f"{name}: not there")
             continue
-        for as_c in (False, True):
+        for kind in ("runtime", "C program", "bundle"):
             began = time.monotonic()
-            result = compare(name, args.seed, as_c)
+            is_bundle = kind == "bundle"
+            result = compare_bundle(name, args.seed) if is_bundle else compare(name, args.seed, kind == "C program")
             failed += result != "pass"
-            kind = "C program" if as_c else "runtime"
             print(f"{name}, {kind}: {result} ({time.monotonic() - began:.1f} s)", flush=True)
     return failed != 0
 

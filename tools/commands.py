@@ -139,7 +139,23 @@ def fuzz_bindings(given: Given) -> list[Step]:
     environment = {"TVM_FUZZ_CASES": given["cases"], "TVM_TEST_SEED": seed(given),
                    "TVM_FUZZ_LIBRARY": str(ROOT / "csrc" / "build" / "asan" / "libtvm_runtime.so")}  # fmt: skip
     library = Step(("make", "--no-print-directory", "-C", "csrc", "asan"))
-    return [library, pytest("tests/runtime/test_cpp.py tests/runtime/test_rust.py", "", "-k", "damaged", **environment)]
+    files = "tests/runtime/test_cpp.py tests/runtime/test_rust.py tests/relay/backend/bundle/test_languages.py"
+    return [library, pytest(files, "", "-k", "damaged", **environment)]
+
+
+def tests_bindings(given: Given) -> list[Step]:
+    files = "tests/runtime/test_cpp.py tests/runtime/test_rust.py"
+    make = ("make", "--no-print-directory", "-C", "csrc")
+    checks = "--quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite"
+    # Valgrind has no AVX-512, so that the models are compiled for another CPU.
+    valgrind = {"TVM_TEST_RUNNER": f"valgrind {checks}", "TVM_HOST_CPU": "haswell,cores=2"}
+    sanitized = {"TVM_FUZZ_LIBRARY": str(ROOT / "csrc" / "build" / "asan" / "libtvm_runtime.so")}
+    return [
+        Step((*make, "asan")),
+        pytest("tests/runtime/test_cpp.py", "", "-k", "calls or outputs", **sanitized),
+        Step((*make, "valgrind")),
+        pytest(files, "", "-k", "(calls or results or outputs or photo) and not damaged", **valgrind),
+    ]
 
 
 def fuzz_tune(given: Given) -> list[Step]:
@@ -158,6 +174,7 @@ def conformance_tensorflow(given: Given) -> list[Step]:
     return [cases] if given["match"] else [cases, models]
 
 
+PLATFORMS = Option("--only", "platforms whose wheel tag or zig target contains this text", "TEXT")
 OPERATOR_TESTS = "tests/topi tests/relay/op"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
@@ -205,6 +222,18 @@ def tests_dnnl(given: Given) -> list[Step]:
     ]
 
 
+def tests_rtl(given: Given) -> list[Step]:
+    environment = {"TVM_FUZZ_CASES": given["cases"], "TVM_TEST_SEED": seed(given)}
+    return [
+        Step(("make", "--silent", "--no-print-directory", "lib")),
+        Step(("python3", "tools/environment.py", "build/rtl", "test", "vta-rtl")),
+        Step(
+            ("build/rtl/bin/python", "-m", "pytest", "tests/contrib/vta/test_rtl.py", "-q", "-s", "-n", "0"),
+            environment,
+        ),
+    ]
+
+
 def tests_symbolic(given: Given) -> list[Step]:
     paths = ("tests/relay/op/test_symbolic.py tests/relay/qnn/test_symbolic_qnn.py"
              " tests/relay/frontend/test_onnx_run_time.py")  # fmt: skip
@@ -231,6 +260,13 @@ def tests_wheels(given: Given) -> list[Step]:
             pytest(paths, given["jobs"], **environment),
         ]
     return steps
+
+
+def tests_platforms(given: Given) -> list[Step]:
+    return [
+        Step(("python3", "tools/environment.py", "build/wheel-tools", "wheel")),
+        Step(("build/wheel-tools/bin/python", "tools/platforms.py", *arguments((PLATFORMS,), given))),
+    ]
 
 
 def tests_c(given: Given) -> list[Step]:
@@ -275,9 +311,10 @@ FUZZ = {
                     (Option("--kills", "kills for each kind of search", "N", "50"), SEED)),
     "rpc": in_c("fuzz-rpc", "damaged messages into RPC servers, clients, trackers and proxies, under ASan",
                 "tests/rpc/test_fuzz.py"),
-    "bindings": Command("damaged packages and libraries of models from C++, under ASan, and from Rust", fuzz_bindings,
-                        (Option("--cases", "damaged copies of each file", "N", "20000"), SEED)),
+    "bindings": Command("damaged packages, libraries and bundles from C and C++, under ASan, and from Rust",
+                        fuzz_bindings, (Option("--cases", "damaged copies of each file", "N", "20000"), SEED)),
     "vm": in_c("fuzz-vm", "damaged executables of the virtual machine, under ASan"),
+    "vta": in_c("fuzz-vta", "hostile instruction streams into the simulated accelerator, under ASan"),
     "keras": damaged_files("Keras", "tests/relay/frontend/keras/test_keras_reader.py"),
     "pytorch": damaged_files("PyTorch", "tests/relay/frontend/pytorch/test_load.py"),
     "tensorflow": damaged_files("TensorFlow", "tests/relay/frontend/tensorflow/test_tensorflow_reader.py"),
@@ -322,6 +359,8 @@ TESTS = {
     "keras": Command("the Keras importer on live models of Keras 3 and 2", tests_keras, (), "other"),
     "ray": Command("tuning and compiling on a local Ray cluster (installs into build/ray)", tests_ray, (), ""),
     "dnnl": Command("partitions for oneDNN beside our kernels (installs into build/dnnl)", tests_dnnl, (), ""),
+    "rtl": Command("random programs on the RTL of the accelerator, beside its simulators (needs Verilator)",
+                   tests_rtl, (Option("--cases", "programs for each configuration", "N", "500"), SEED), ""),
     "symbolic": Command("every operator with dynamic dimensions beside its static form", tests_symbolic, (JOBS,)),
     "compile-cost": Command("an LSTM of 1000 steps compiles in time proportional to its steps",
                             tests_compile_cost, (JOBS,)),
@@ -331,6 +370,9 @@ TESTS = {
     ),
     "wheels": Command("the wheels on several Python versions", tests_wheels,
                       (Option("--pythons", "interpreters, separated by commas", "NAMES", "python3"), JOBS)),
+    "bindings": Command("programs in C, C++ and Rust under ASan, UBSan and valgrind", tests_bindings),
+    "platforms": Command("the C runtime for Linux, Windows and macOS: build, check, run where an emulator is here",
+                         tests_platforms, (PLATFORMS,), ""),
     "c": Command("the C tests of the runtime", tests_c, (Option("--sanitize", "under ASan, UBSan and TSan"),), ""),
 }  # fmt: skip
 BENCH = {
@@ -402,7 +444,8 @@ COMMANDS: dict[str, Command | Group] = {
                     Option("--check", "write nothing; fail if the table differs"), interpreter=""),
     "micro": script("tools/micro_boards.py", "run models on emulated boards; writes docs/micro.md",
                     Option("--only", "models whose name contains this text", "TEXT"),
-                    Option("--models", "folder of the models", "FOLDER")),
+                    Option("--models", "folder of the models", "FOLDER"),
+                    Option("--peer", "interpreter with the package tflite-micro", "PYTHON")),
     "pictures": script("tools/pictures.py", "draw the import graph and the charts of docs/", interpreter="run"),
     "size": script("tools/size.py", "count the lines of each part", interpreter=""),
     "words": script("tools/words.py", "check that documents, docstrings, comments and errors are in plain words",

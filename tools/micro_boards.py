@@ -1,14 +1,17 @@
 """Run int8 models on emulated boards, compare their outputs with this machine, and write the table of docs/micro.md.
 
-    python -m tools micro [--only TEXT] [--models FOLDER]
+    python -m tools micro [--only TEXT] [--models FOLDER] [--peer PYTHON]
 
-Each model is compiled ahead of time to C with ``-std=c99 -Wall -Wextra -Werror -ffreestanding``. The sizes are those of
-the object files (``size``, ``nm``): the runtime is the request loop, the platform functions and the start of the board.
+Each model is compiled ahead of time to C for the processor of each board, with ``-std=c99 -Wall -Wextra -Werror
+-ffreestanding``. The sizes are those of the object files (``size``, ``nm``): the runtime is the request loop, the
+platform functions and the start of the board. On Cortex-M, qemu counts the instructions of a run. With ``--peer``, the
+interpreter PYTHON, which has the package tflite-micro, also runs the models that are .tflite files.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,17 +31,27 @@ from tvm.relay.backend import Executor, Runtime  # noqa: E402
 PAGE = ROOT / "docs" / "micro.md"
 MARK = "<!-- table: written by python -m tools micro -->"
 HOST = ("host", "")
-BOARDS = [("qemu_cortex_m", board) for board in ("mps2-an385", "mps2-an386", "mps2-an521", "mps3-an547")]
-BOARDS += [("qemu_riscv", board) for board in ("rv32", "rv64")]
+# The platform, the name and the target of each board.
+BOARDS = [
+    ("qemu_cortex_m", "mps2-an385", "c -mcpu=cortex-m3"),
+    ("qemu_cortex_m", "mps2-an386", "c -mcpu=cortex-m4"),
+    ("qemu_cortex_m", "mps2-an521", "c -mcpu=cortex-m33+nodsp"),
+    ("qemu_cortex_m", "mps3-an547", "c -mcpu=cortex-m55"),
+    ("qemu_riscv", "rv32", "c"),
+    ("qemu_riscv", "rv64", "c"),
+]
+PEER_MARK = "<!-- peer: written by python -m tools micro --peer PYTHON -->"
 SIZE_TOOLS = {"qemu_cortex_m": "arm-none-eabi-", "qemu_riscv": "riscv64-unknown-elf-"}
 
 
 class Row(NamedTuple):
-    """The measurement of a model on a board; sizes are in bytes. ``error`` replaces the numbers."""
+    """The measurement of a model on a board; sizes are in bytes, ``instructions`` in millions (0: not counted).
+    ``error`` replaces the numbers."""
 
     model: str
     board: str
     is_equal: bool = False
+    instructions: float = 0.0
     runtime_code: int = 0
     model_rom: int = 0
     plan: int = 0
@@ -106,11 +119,23 @@ def visual_wake_words(models: Path) -> Any:
         value, _weights(rng, (2, 256)), zero, zero, one, one, 2))), {}  # fmt: skip
 
 
+def mobilenet(models: Path) -> Any:
+    """MobileNetV2 from ONNX: float32 images of 244x244 pixels, quantized inside."""
+    import onnx
+
+    model = onnx.load(str(models / "onnx" / "mobilenet_v2_int8_qdq.onnx"))
+    return relay.frontend.from_onnx(model, shape={"image": (1, 3, 244, 244)})
+
+
+TFLITE_FILES = {
+    "keyword spotting (MLPerf Tiny)": "kws_ref_model.tflite",
+    "ResNet-8 (MLPerf Tiny)": "pretrainedResnet_quant.tflite",
+}
 MODELS: dict[str, Callable[[Path], Any]] = {
-    "keyword spotting (MLPerf Tiny)": from_tflite("kws_ref_model.tflite"),
-    "ResNet-8 (MLPerf Tiny)": from_tflite("pretrainedResnet_quant.tflite"),
+    **{name: from_tflite(file) for name, file in TFLITE_FILES.items()},
     "anomaly detection (random weights)": anomaly_detection,
     "visual wake words (random weights)": visual_wake_words,
+    "MobileNetV2 (ONNX)": mobilenet,
 }
 
 
@@ -142,38 +167,48 @@ def run_model(archive: Path, platform: str, board: str, inputs: dict[str, Any]) 
         with micro.generate_project_from_mlf(template, project, archive, options) as made:
             made.options = {"warning_as_error": True}
             made.build()
-            found = micro.run_project(made, inputs).outputs
+            run = micro.run_project(made, inputs)
         objects = sorted((project / "build").glob("*.o"))
         own = [path for path in objects if path.stem.startswith("src_") and "lib" in path.stem]
         entry = [path for path in objects if path.stem == "src_model_entry"]
         runtime = [path for path in objects if path not in own + entry]
         prefix = SIZE_TOOLS.get(platform, "")
-        return found, (_rom(prefix, runtime), _rom(prefix, own), _ram(prefix, own + entry))
+        return run, (_rom(prefix, runtime), _rom(prefix, own), _ram(prefix, own + entry))
 
 
 def measure(name: str, load: Callable[[Path], Any], models: Path) -> list[Row]:
     """The rows of a model."""
-    loaded = load(models)
-    module, params = loaded[0], loaded[1]
+    module, params = load(models)[:2]
     executor = Executor("aot", {"interface-api": "c", "unpacked-api": True})
+    rows: list[Row] = []
     with tvm.transform.PassContext(opt_level=3), tempfile.TemporaryDirectory(prefix="tvm-") as folder:
-        built = relay.build(module, "c", params=params, executor=executor, runtime=Runtime("crt"))
-        archive = micro.export_model_library_format(built, Path(folder, "model.tar"), timestamp=0)
-        interface = built.plain_model.interface
-        rng = np.random.default_rng(0)
-        inputs = {t.name: _values(rng, t) for t in interface.inputs}
-        plan = sum(t.nbytes for t in (*interface.inputs, *interface.outputs)) + interface.workspace_bytes
-        expected, _ = run_model(archive, *HOST, inputs)
-        rows: list[Row] = []
-        for platform, board in BOARDS:
-            try:
-                found, sizes = run_model(archive, platform, board, inputs)
-            except tvm.TVMError as problem:
-                rows.append(Row(name, board, error=" ".join(str(problem).split())[-160:]))
-            else:
-                is_equal = all(np.array_equal(found[key], value) for key, value in expected.items())
-                rows.append(Row(name, board, is_equal, sizes[0], sizes[1], plan, sizes[2]))
-            print(rows[-1], f"{len(np.unique(next(iter(expected.values()))))} values", flush=True)
+        for number, target in enumerate(dict.fromkeys(target for _, _, target in BOARDS)):
+            built = relay.build(module, target, params=params, executor=executor, runtime=Runtime("crt"))
+            path = Path(folder, f"model{number}.tar")
+            archive = Path(micro.export_model_library_format(built, path, timestamp=0))
+            rows += _on_boards(name, built.plain_model.interface, archive, target)
+    order = [board for _, board, _ in BOARDS]
+    return sorted(rows, key=lambda row: order.index(row.board))
+
+
+def _on_boards(name: str, interface: Any, archive: Path, target: str) -> list[Row]:
+    """The rows of a model on the boards with a target."""
+    rng = np.random.default_rng(0)
+    inputs = {t.name: _values(rng, t) for t in interface.inputs}
+    plan = sum(t.nbytes for t in (*interface.inputs, *interface.outputs)) + interface.workspace_bytes
+    expected = run_model(archive, *HOST, inputs)[0].outputs
+    rows: list[Row] = []
+    for platform, board, _ in (entry for entry in BOARDS if entry[2] == target):
+        try:
+            run, sizes = run_model(archive, platform, board, inputs)
+        except tvm.TVMError as problem:
+            rows.append(Row(name, board, error=" ".join(str(problem).split())[-160:]))
+        else:
+            is_equal = all(np.array_equal(run.outputs[key], value) for key, value in expected.items())
+            # One instruction takes a nanosecond of the clock of the emulated Cortex-M boards.
+            millions = run.seconds * 1e3 if platform == "qemu_cortex_m" else 0.0
+            rows.append(Row(name, board, is_equal, millions, sizes[0], sizes[1], plan, sizes[2]))
+        print(rows[-1], f"{len(np.unique(next(iter(expected.values()))))} values", flush=True)
     return rows
 
 
@@ -187,16 +222,53 @@ def _values(rng: np.random.Generator, tensor: Any) -> np.ndarray:
 
 def table(rows: list[Row]) -> str:
     """The rows as a table of Markdown."""
-    lines = ["| model | board | outputs equal those of the host | runtime code (B) | model code and constants (B) | "
-             "RAM planned (B) | RAM in object files (B) |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["| model | board | outputs equal those of the host | instructions (million) | runtime code (B) | "
+             "model code and constants (B) | RAM planned (B) | RAM in object files (B) |",
+             "|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for row in rows:
         if row.error:
-            lines.append(f"| {row.model} | {row.board} | error: {row.error.replace('|', '/')} | | | | |")
+            lines.append(f"| {row.model} | {row.board} | error: {row.error.replace('|', '/')} | | | | | |")
         else:
-            equal = "yes" if row.is_equal else "no"
+            equal, count = "yes" if row.is_equal else "no", f"{row.instructions:.1f}" if row.instructions else ""
             numbers = (row.runtime_code, row.model_rom, row.plan, row.ram)
-            lines.append(f"| {row.model} | {row.board} | {equal} | {' | '.join(f'{n:,}' for n in numbers)} |")
+            lines.append(f"| {row.model} | {row.board} | {equal} | {count} | {' | '.join(f'{n:,}' for n in numbers)} |")
     return "\n".join(lines)
+
+
+# The interpreter of tflite-micro prints its allocations when the model has run.
+_PEER = """
+import sys
+import numpy as np
+from tflite_micro.python.tflite_micro import runtime
+kind = runtime.InterpreterConfig.kAllocationRecording
+interpreter = runtime.Interpreter.from_file(sys.argv[1], intrepreter_config=kind)
+details = interpreter.get_input_details(0)
+interpreter.set_input(np.zeros(details["shape"], details["dtype"]), 0)
+interpreter.invoke()
+interpreter.print_allocations()
+"""
+
+
+def peer_table(rows: list[Row], models: Path, python: str) -> str:
+    """The memory of the models that are .tflite files, beside that of TFLite Micro, as a table of Markdown."""
+    lines = ["| model | RAM (B) | RAM of TFLite Micro (B) | code and constants (B) | .tflite file (B) |",
+             "|---|---|---|---|---|"]  # fmt: skip
+    for name, file in TFLITE_FILES.items():
+        path = models / "formats" / "mlperf_tiny" / file
+        own = next((row for row in rows if row.model == name and not row.error), None)
+        if own is not None:
+            done = subprocess.run([python, "-c", _PEER, str(path)], check=True, capture_output=True, text=True)
+            arena = int(re.findall(r"Arena allocation total (\d+) bytes", done.stdout + done.stderr)[0])
+            numbers = (own.ram, arena, own.model_rom, path.stat().st_size)
+            lines.append(f"| {name} | {' | '.join(f'{n:,}' for n in numbers)} |")
+    return "\n".join(lines)
+
+
+def _write(mark: str, text: str) -> None:
+    """Replace a table of the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(mark)
+    after = rest.partition("<!-- end of table -->")[2]
+    PAGE.write_text(f"{before}{mark}\n{text}\n<!-- end of table -->{after}", encoding="utf-8")
 
 
 def main() -> None:
@@ -204,13 +276,16 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose name contains this text")
     parser.add_argument("--models", default=str(ROOT.parent / "shared" / "models"), metavar="FOLDER",
                         help="folder of the models")  # fmt: skip
+    parser.add_argument("--peer", metavar="PYTHON", help="interpreter with the package tflite-micro")
     args = parser.parse_args()
-    rows = [row for name, load in MODELS.items() if args.only in name for row in measure(name, load, Path(args.models))]
-    print(table(rows))
+    models = Path(args.models)
+    rows = [row for name, load in MODELS.items() if args.only in name for row in measure(name, load, models)]
+    peers = peer_table(rows, models, args.peer) if args.peer else ""
+    print(table(rows), peers, sep="\n")
     if not args.only:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK)
-        after = rest.partition("<!-- end of table -->")[2]
-        PAGE.write_text(f"{before}{MARK}\n{table(rows)}\n<!-- end of table -->{after}", encoding="utf-8")
+        _write(MARK, table(rows))
+    if peers and not args.only:
+        _write(PEER_MARK, peers)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The quick start of Relay on a GPU as in the guides, and the same network on the CPU for comparison.
 
-python -m benchmarks.gpu.quick_start [--target cuda] [--size 224]
+python -m benchmarks.gpu.quick_start [--target cuda] [--size 224] [--layers 18]
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def on_the_cpu(mod: Any, params: dict, data: np.ndarray) -> np.ndarray:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="cuda", choices=["cuda", "opencl"])
-    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--size", type=int, default=224, help="height and width of the image")
+    parser.add_argument("--layers", type=int, default=18, help="layers of the ResNet")
     arguments = parser.parse_args(argv)
     import tvm
     from tvm import relay
@@ -65,7 +66,8 @@ def main(argv: list[str] | None = None) -> None:
         tvm.target.cuda = lambda *_: tvm.target.Target("opencl")
         tvm.gpu = tvm.cl
     shape = (3, arguments.size, arguments.size)
-    mod, params = relay.testing.resnet.get_workload(num_layers=18, batch_size=1, image_shape=shape, num_classes=1000)
+    layers = arguments.layers
+    mod, params = relay.testing.resnet.get_workload(1, 1000, num_layers=layers, image_shape=shape)
     data = np.random.default_rng(0).uniform(-1, 1, (1, *shape)).astype("float32")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

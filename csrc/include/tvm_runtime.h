@@ -12,7 +12,11 @@
 #include <stdint.h>
 
 #ifndef TVM_DLL
+#ifdef _WIN32
+#define TVM_DLL __declspec(dllexport)
+#else
 #define TVM_DLL __attribute__((visibility("default")))
+#endif
 #endif
 
 #ifdef __cplusplus
@@ -349,8 +353,17 @@ TVM_DLL int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size
  * the magic, the loader rejects it when the checksum does not match; files without this trailer are loaded unchecked. */
 #define TVM_SEAL_MAGIC "TVMSEAL2"
 TVM_DLL uint64_t TVMChecksum(const void *data, size_t size);
+/* Before this trailer, a file may store the list of CPU features that its code needs, which ends in TVM_NEEDS_MAGIC.
+ * Loading a library whose code needs a feature that this CPU lacks returns an error; TVMCheckCpuNeeds checks the list of
+ * another file, such as an archive of objects. TVMCpuHas returns 1 if the CPU has a feature (LLVM name), 0 if it lacks
+ * it, and -1 if the feature is unknown. */
+#define TVM_NEEDS_MAGIC "TVMNEED1"
+TVM_DLL int TVMCheckCpuNeeds(const char *path);
+TVM_DLL int TVMCpuHas(const char *feature);
 /* Computes the checksum of data that is stored in several buffers. */
 TVM_DLL uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int count);
+/* Computes the checksum of the first `size` bytes of a file, which is read in blocks. */
+TVM_DLL int TVMChecksumOfFile(const char *path, uint64_t size, uint64_t *out);
 /* Loads a module of device kernels. Format: "TVMDEV01", the length of a JSON text as eight bytes (little endian), the
  * JSON text, the images. JSON text: {"kind": "opencl", "cuda" or another device's name, "images": [{"format", "arch",
  * "offset" from the end of the text, "size"}], "kernels": {name: {"args": [types], "launch": [thread tags], "threads":

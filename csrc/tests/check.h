@@ -18,6 +18,12 @@
 
 #define OK(call) CHECK((call) == 0)
 
+/* Whether valgrind runs the program. It does not flush denormal numbers to zero. */
+static inline int is_under_valgrind(void) {
+  const char *loaded = getenv("LD_PRELOAD");
+  return loaded && strstr(loaded, "vgpreload");
+}
+
 /* The call must fail with an error message that contains `part`. */
 #define REFUSES(call, part)                               \
   do {                                                    \

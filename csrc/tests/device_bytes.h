@@ -2,11 +2,11 @@
 #ifndef TVM_TESTS_DEVICE_BYTES_H_
 #define TVM_TESTS_DEVICE_BYTES_H_
 
-#include <dlfcn.h>
 #include <libgen.h>
 
 #include "check.h"
 #include "fake_driver.h"
+#include "portable.h"
 
 /* `images` is the JSON list of the images, whose bytes are all in `data`. */
 static inline int load_scale(const char *kind, const char *images, const char *data, TVMModuleHandle *out) {
@@ -79,10 +79,10 @@ static inline FakeDriver *open_fake(const char *beside, const char *name, const 
   snprintf(folder, sizeof folder, "%s", beside);
   snprintf(path, sizeof path, "%s/%s", dirname(folder), name);
   setenv(variable, path, 1);
-  void *library = dlopen(path, RTLD_NOW);
-  if (!library) fprintf(stderr, "%s\n", dlerror());
+  void *library = system_library_open(path);
+  if (!library) fprintf(stderr, "%s\n", system_library_error());
   CHECK(library != NULL);
-  FakeDriver *fake = dlsym(library, "fake_driver");
+  FakeDriver *fake = system_library_symbol(library, "fake_driver");
   CHECK(fake != NULL);
   return fake;
 }

@@ -6,6 +6,7 @@
 
 #include "../src/devices/cuda/cuda.h"
 #include "fake_driver.h"
+#include "portable.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -60,7 +61,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size) {
   bool fits = size <= fake_driver.memory - fake_driver.taken;
   Memory *m = fits ? malloc(sizeof *m) : NULL;
   if (m) {
-    *m = (Memory){memory, size, aligned_alloc(256, (size + 255) / 256 * 256)};
+    *m = (Memory){memory, size, aligned_block(size)};
     memory = m;
     fake_driver.taken += size;
     COUNT(blocks, 1);
@@ -80,7 +81,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr at) {
     *m = gone->next;
     fake_driver.taken -= gone->size;
     COUNT(blocks, -1);
-    free(gone->data);
+    aligned_block_free(gone->data);
     free(gone);
     code = 0;
     break;

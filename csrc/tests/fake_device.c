@@ -3,12 +3,34 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "fake_device.h"
+#include "portable.h"
 #include "tvm_runtime.h"
 
-#define EXPORT __attribute__((visibility("default")))
+/* Memory is reserved without being touched: a block may be larger than the machine's memory. Addresses descend, because
+ * the tests of captures depend on the order. */
+#if SYSTEM_HAS_FORK
+#include <sys/mman.h>
+
+static void *reserve(size_t size) {
+  static char *last;
+  size = (size + 4095) / 4096 * 4096;
+  void *memory = mmap(last ? last - size : NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return NULL;
+  return last = memory;
+}
+
+static void unreserve(void *memory, size_t size) { munmap(memory, size); }
+#else
+#include <windows.h>
+
+static void *reserve(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT | MEM_TOP_DOWN, PAGE_READWRITE); }
+
+static void unreserve(void *memory, size_t size) { (void)size, VirtualFree(memory, 0, MEM_RELEASE); }
+#endif
+
+#define EXPORT TVM_DLL
 enum { MOST_WORK = 64 };
 
 EXPORT FakeDevice fake_device;
@@ -27,14 +49,11 @@ static int fail(const char *text) {
 
 static int exists(int device_id) { return device_id < 2; }
 
-/* Memory is reserved without being touched: a block may be larger than the machine's memory. */
 static void *alloc(DLDevice device, size_t nbytes, size_t alignment) {
   (void)alignment;
-  size_t *block = MAP_FAILED;
-  if (!fake_device.fail_next_alloc)
-    block = mmap(NULL, nbytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  size_t *block = fake_device.fail_next_alloc ? NULL : reserve(nbytes + 4096);
   fake_device.fail_next_alloc = 0;
-  if (block == MAP_FAILED) return fail("abacus: out of device memory"), NULL;
+  if (!block) return fail("abacus: out of device memory"), NULL;
   *block = nbytes + 4096;
   if (nbytes > fake_device.largest) fake_device.largest = nbytes;
   ++fake_device.blocks;
@@ -46,7 +65,7 @@ static void release(DLDevice device, void *data) {
   (void)device;
   size_t *block = (size_t *)((char *)real(data) - 4096);
   --fake_device.blocks;
-  munmap(block, *block);
+  unreserve(block, *block);
 }
 
 static int copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,

@@ -308,9 +308,9 @@ int main(int argc, char **argv) {
   snprintf(folder, sizeof folder, "%s", argv[1]);
   snprintf(path, sizeof path, "%s/fake_device.so", dirname(folder));
   OK(TVMDeviceLibraryLoad(path));
-  void *opened = dlopen(path, RTLD_NOW);
+  void *opened = system_library_open(path);
   CHECK(opened != NULL);
-  fake = dlsym(opened, "fake_device");
+  fake = system_library_symbol(opened, "fake_device");
   CHECK(fake != NULL);
   fake->tagged = 1;
   RUN(test_what_is_no_device_is_refused);

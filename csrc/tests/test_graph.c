@@ -184,7 +184,7 @@ static void test_runs_flush_denormals_and_restore_the_state(void) {
 #if defined(__x86_64__) || defined(__aarch64__)
     uint32_t bits;
     memcpy(&bits, ((DLTensor *)ret.v_handle)->data, 4);
-    CHECK((bits == 0) == flush);
+    CHECK((bits == 0) == flush || is_under_valgrind());
 #endif
     OK(TVMArrayFree(ret.v_handle));
   }

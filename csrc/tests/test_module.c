@@ -1,13 +1,9 @@
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/file.h>
-#include <time.h>
-#include <unistd.h>
-#include <utime.h>
 
 #include "check.h"
+#include "portable.h"
 
 static const char *kernel_path;
 
@@ -124,6 +120,12 @@ static void test_lookup_through_shared_imports_is_linear(void) {
   for (int i = 0; i < COUNT; ++i) OK(TVMModFree(chain[i]));
 }
 
+#if SYSTEM_HAS_FORK
+#include <fcntl.h>
+#include <sys/file.h>
+#include <time.h>
+#include <utime.h>
+
 static int make_file(const char *folder, const char *name, time_t age) {
   char path[600];
   struct utimbuf times = {time(NULL) - age, time(NULL) - age};
@@ -163,6 +165,13 @@ static void test_leftovers_of_the_dead_are_removed(void) {
   CHECK(rmdir(folder) == 0); /* the copy of the library has also been removed */
   unsetenv("TMPDIR");
 }
+#endif
+
+/* The offset of the machine number in the header of an ELF, PE or Mach-O file. */
+static size_t machine_at(const unsigned char *bytes) {
+  if (!memcmp(bytes, "MZ", 2)) return 4 + (size_t)bytes[60] + ((size_t)bytes[61] << 8);
+  return bytes[0] == 0x7f ? 18 : 4;
+}
 
 static void test_corrupt_libraries_are_refused(void) {
   static unsigned char bytes[1 << 20];
@@ -190,7 +199,7 @@ static void test_corrupt_libraries_are_refused(void) {
     REFUSES(TVMModLoadFromFile(path, "", &mod), "corrupt");
     bytes[at] ^= 0x5a;
   }
-  bytes[18] ^= 0xff; /* the machine field of the ELF header */
+  bytes[machine_at(bytes)] ^= 0xff;
   write_file(path, bytes, size);
   REFUSES(TVMModLoadFromFile(path, "", &mod), "it was built for an unknown architecture, but this runtime is for");
   remove(path);
@@ -216,7 +225,9 @@ static void test_loading_from_several_threads(void) {
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   kernel_path = argv[1];
+#if SYSTEM_HAS_FORK
   RUN(test_leftovers_of_the_dead_are_removed);
+#endif
   RUN(test_library_is_loaded_and_called);
   RUN(test_names_of_the_c_library_are_found_under_the_prefix);
   RUN(test_environment_is_imports_then_globals);

@@ -1,5 +1,4 @@
 #include <stdint.h>
-#include <unistd.h>
 
 #include "check.h"
 
@@ -71,20 +70,25 @@ static void test_padding_is_skipped(void) {
   REFUSES(TVMParamsLoad(padded.bytes, padded.size, &params), "invalid padding");
 }
 
+static char path[600];
+
+static void write_file(const void *bytes, size_t size) {
+  FILE *file = fopen(path, "wb");
+  CHECK(file && fwrite(bytes, 1, size, file) == size);
+  fclose(file);
+}
+
 static void test_a_file_is_read(void) {
   Blob blob = make_blob();
   TVMParamsHandle params;
-  char path[] = "/tmp/tvm-params-XXXXXX";
-  int fd = mkstemp(path);
-  CHECK(fd >= 0 && write(fd, blob.bytes, blob.size) == (ssize_t)blob.size);
+  write_file(blob.bytes, blob.size);
   OK(TVMParamsLoadFile(path, &params));
   CHECK(TVMParamsCount(params) == 2 && ((float *)TVMParamsArray(params, 0)->data)[2] == 3);
   OK(TVMParamsFree(params));
   for (size_t size = 0; size < blob.size; ++size) {
-    CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, blob.bytes, size, 0) == (ssize_t)size);
+    write_file(blob.bytes, size);
     REFUSES(TVMParamsLoadFile(path, &params), "params: ");
   }
-  close(fd);
   remove(path);
   REFUSES(TVMParamsLoadFile(path, &params), "cannot open");
 }
@@ -113,7 +117,9 @@ static void test_every_changed_byte_is_survived(void) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  snprintf(path, sizeof path, "%.500s.params", argv[1]);
   RUN(test_blob_is_read);
   RUN(test_padding_is_skipped);
   RUN(test_a_file_is_read);

@@ -1,10 +1,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "check.h"
+#include "portable.h"
 
 typedef struct { atomic_int count; _Atomic(pthread_t) thread[64]; } Seen;
 
@@ -186,6 +185,7 @@ static void test_workers_sleep_and_wake(void) {
   }
 }
 
+#if SYSTEM_HAS_FORK
 static void test_child_of_fork_has_a_pool_of_its_own(void) {
   Seen seen = {0};
   OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
@@ -203,6 +203,7 @@ static void test_child_of_fork_has_a_pool_of_its_own(void) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
 }
+#endif
 
 int main(void) {
   setenv("TVM_NUM_THREADS", "2", 1);
@@ -217,6 +218,6 @@ int main(void) {
   RUN(test_regions_of_several_threads_at_once);
   RUN(test_pool_changes_size);
   RUN(test_workers_sleep_and_wake);
-  RUN(test_child_of_fork_has_a_pool_of_its_own);
+  RUN_WITH_FORK(test_child_of_fork_has_a_pool_of_its_own);
   return 0;
 }

@@ -1,9 +1,9 @@
 /* Launches of the virtual machine: repeated kernel sequences are replayed, and results are correct even after failures.
  * The device is that of fake_device.c, which supports captures. */
-#include <dlfcn.h>
 #include <libgen.h>
 
 #include "fake_device.h"
+#include "portable.h"
 #include "vm_text.h"
 
 enum { KERNELS = 4 };
@@ -197,9 +197,9 @@ int main(int argc, char **argv) {
   snprintf(folder, sizeof folder, "%s", argv[1]);
   snprintf(path, sizeof path, "%s/fake_device.so", dirname(folder));
   OK(TVMDeviceLibraryLoad(path));
-  void *opened = dlopen(path, RTLD_NOW);
+  void *opened = system_library_open(path);
   CHECK(opened != NULL);
-  fake = dlsym(opened, "fake_device");
+  fake = system_library_symbol(opened, "fake_device");
   CHECK(fake != NULL);
   fake->tagged = 1;
   RUN(test_kernels_that_come_again_are_replayed);

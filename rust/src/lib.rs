@@ -24,6 +24,7 @@
 // `build.rs` sets `tvm_classic_linked`. It cannot declare this name in a way that both old and new compilers accept.
 #![allow(unknown_lints, unexpected_cfgs)]
 
+mod bundle;
 mod error;
 mod executor;
 mod function;
@@ -32,6 +33,7 @@ pub mod sys;
 mod tensor;
 mod value;
 
+pub use bundle::{Bundle, BundleApi, BundleTensor};
 pub use error::{Error, Result};
 pub use executor::{GraphExecutor, VirtualMachine};
 pub use function::{Arguments, PackedFunc, TensorRef};

@@ -81,8 +81,8 @@ LAZY_UPWARD: dict[tuple[str, str], str] = {}
 
 # Files that may import a module nobody else may.
 ONLY_IN = {
-    # NVRTC is a library of the compiler, not of the runtime.
-    "ctypes": {"tvm/runtime/_abi.py", "tvm/runtime/_lib.py", "tvm/codegen/cuda/nvrtc.py"},
+    # NVRTC is a library of the compiler, and the simulated accelerator a device library, not of the runtime.
+    "ctypes": {"tvm/runtime/_abi.py", "tvm/runtime/_lib.py", "tvm/codegen/cuda/nvrtc.py", "tvm/contrib/vta/_lib.py"},
     "pickle": set(),
     # Closures for a worker go through a pipe between this process and its child.
     "cloudpickle": {"tvm/contrib/popen_pool.py"},

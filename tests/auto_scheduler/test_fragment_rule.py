@@ -187,7 +187,7 @@ def test_states_compute_what_plain_loops_compute(name, seed):
     errors = {"half sums": 2e-2, "padded half sums": 2e-2}
     errors |= dict.fromkeys(("epilogue", "padded epilogue", "two products", "padded two products"), 2e-3)
     error = errors.get(name, 1e-5) * np.abs(expected).max()
-    for candidate in states_of(policy, 2, seed):
+    for candidate in states_of(policy, 1, seed):
         read = StateObject((), tuple(map(steps.from_json, steps.to_json(candidate.key))))
         got = cuda_emulator.run(*dag.apply_steps_from_state(read), arrays)[-1].astype("float32")
         np.testing.assert_allclose(got, expected, rtol=0, atol=error, err_msg=f"{candidate.state}")
@@ -245,7 +245,7 @@ def test_the_text_of_states_compiles(seed):
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_a_state_that_is_written_and_read_is_the_same_candidate(name, seed):
     policy = policy_of(PROGRAMS[name](), seed=seed)
-    for candidate in states_of(policy, 3, seed):
+    for candidate in states_of(policy, 2, seed):
         lines = steps.to_json(candidate.key)
         recovered = policy.breeder.recovered(StateObject((), tuple(map(steps.from_json, lines))))
         assert recovered is not None and recovered.key == candidate.key

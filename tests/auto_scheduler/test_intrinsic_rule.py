@@ -148,6 +148,7 @@ def test_constants_in_the_order_of_the_loops_are_read_as_the_intrinsic_reads_the
             np.testing.assert_array_equal(made[-1], expected)
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("order", ["filter", "rows", "channel"])
 def test_states_for_x86_have_its_instruction(order, seed):
     if order != "channel":

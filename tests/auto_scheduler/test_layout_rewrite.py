@@ -17,8 +17,6 @@ from tvm.relay.backend.auto_schedule import is_scheduled, stored_places
 from tvm.relay.transform.auto_schedule import AutoScheduleKernels
 from tvm.topi.testing import conv2d_nchw_python
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 SMALL = {"evolutionary_search_population": 6, "evolutionary_search_num_iters": 1}
 
 

@@ -15,8 +15,6 @@ from tvm.auto_scheduler.dataflow_steps import CacheReadStep
 from tvm.auto_scheduler.packing import packed, with_sums_in_lanes
 from tvm.testing import auto_scheduler as workloads
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 @auto_scheduler.register_workload
 def packing_test_convolution(size, channels, filters):

@@ -217,6 +217,7 @@ def test_constants_without_the_dimensions_of_a_panel_are_copied(shape, seed):
             np.testing.assert_array_equal(made[-1], expected)
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("tensors, instruction", [
     (dense(32, 32, 64), "tdpbssd"), (dense(32, 32, 64, "uint8"), "tdpbusd"), (matmul(), "tdpbf16ps"),
     (convolution(), "tdpbssd"),

@@ -155,9 +155,9 @@ def test_options_act_on_the_worker():
     assert result.all_cost > 3 * 0.04 + 0.2, "three repeats of 40 ms and a rest of 200 ms"
 
 
-def test_loaders_of_other_devices_are_refused():
-    with pytest.raises(tvm.TVMError, match="module_loader"):
-        autotvm.LocalRunner(module_loader=lambda *_: None)
+def test_values_that_runners_do_not_support():
+    with pytest.raises(tvm.TVMError, match="enable_cpu_cache_flush is not supported together with module_loader"):
+        autotvm.LocalRunner(module_loader=lambda *_: None, enable_cpu_cache_flush=True)
     with pytest.raises(tvm.TVMError, match="RPCRunner: ref_input is only supported by LocalRunner"):
         autotvm.RPCRunner("board", "127.0.0.1", 1).ref_input = [np.ones(3)]
 

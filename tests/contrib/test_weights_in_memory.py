@@ -84,6 +84,47 @@ def test_loading_and_running_takes_the_memory_of_the_weights_once(folder, way):
     assert int(peak) <= 1.25 * WEIGHTS
 
 
+EXPORTS = """
+import sys
+import numpy as np
+import tvm
+from tvm import relay
+from tvm.driver.tvmc.model import TVMCModel
+
+def kilobytes(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key))
+
+x, w = relay.var("x", shape=(1, 2048)), relay.var("w", shape=(6144, 2048))
+mod = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w)))
+weights = {"w": np.ones((6144, 2048), "float32")}
+lib, machine = (build(mod, "llvm", params=weights) for build in (relay.build, relay.vm.compile))
+ways = {
+    "library": lambda: lib.export_library(sys.argv[1] + "/peak.so"),
+    "archive": lambda: lib.export_library(sys.argv[1] + "/peak.tar"),
+    "executable": lambda: machine.export_library(sys.argv[1] + "/machine.so"),
+    "package": lambda: TVMCModel(mod, {}).export_package(lib, sys.argv[1] + "/package.tar"),
+    "parameters": lambda: tvm.runtime.save_param_dict_to_file(lib.get_params(), sys.argv[1] + "/peak.params"),
+}
+for name, export in ways.items():
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    before = kilobytes("VmRSS")
+    export()
+    print(name, (kilobytes("VmHWM") - before) * 1024)
+"""
+
+
+@pytest.mark.slow("compiles and writes a model with large weights in a process of its own")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc contains the peak of memory")
+def test_an_export_copies_no_weights(tmp_path):
+    command = [sys.executable, "-c", EXPORTS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peaks = {name: int(size) for name, size in (line.split() for line in done.stdout.splitlines())}
+    assert len(peaks) == 5
+    assert {name: size for name, size in peaks.items() if size > 0.25 * 6144 * 2048 * 4} == {}
+
+
 def test_executors_share_the_weights_of_their_factory_until_one_is_set(rng):
     x, w = relay.var("x", shape=(2, 3)), relay.var("w", shape=(2, 3))
     weights, data = rng.random((2, 3), dtype="float32"), rng.random((2, 3), dtype="float32")

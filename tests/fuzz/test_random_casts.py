@@ -76,6 +76,7 @@ def test_literals_are_cast_as_the_program_casts():
             assert tvm.tir.const(value, "float64").astype(dtype).value == int(wanted(np.array([value]), dtype)[0])
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("cpu", ["skylake-avx512", "haswell"])
 def test_code_for_other_machines_converts_whole_vectors(cpu):
     a = te.placeholder((64,), "float32", name="A")

@@ -113,6 +113,7 @@ def test_lanes_and_c_give_the_same(name, target, lanes, rng):
     np.testing.assert_array_equal(out.numpy(), wanted(name, a, b))
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_known_divisor_costs_no_comparison(name):
     text = {

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fuzz.run import Case
 
-CASES = int(os.environ.get("TVM_FUZZ_CASES", "250"))
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "150"))
 BATCH = 25
 
 

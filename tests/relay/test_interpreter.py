@@ -7,7 +7,6 @@ import pytest
 
 import tvm
 from tvm import relay
-from tvm.error import TVMError
 
 CONTROL = pytest.mark.parametrize("kind", ["debug", "vm"])
 
@@ -71,10 +70,19 @@ def test_references_are_written_in_order(kind):
     assert relay.create_executor(kind, relay.parse(text)).evaluate()().numpy() == 5
 
 
+@pytest.mark.parametrize("kind", ["graph", "aot"])
+def test_compiled_graphs(kind):
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+    body = relay.Tuple([x + y, relay.Tuple([x * relay.const(2.0)])])
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], body))
+    a, b = np.arange(3, dtype="float32"), np.ones(3, "float32")
+    for target in ("llvm", "c"):
+        total, (double,) = relay.create_executor(kind, mod, target=target).evaluate()(a, y=b)
+        assert total.numpy().tolist() == [1, 2, 3] and double.numpy().tolist() == [0, 2, 4]
+
+
 def test_what_cannot_run_is_refused_in_words():
     x = relay.var("x", shape=(2,))
-    with pytest.raises(TVMError, match="is not supported; use 'graph'"):
-        relay.create_executor("aot")
     run = relay.create_executor().evaluate(relay.Function([x], x))
     with pytest.raises(ValueError, match="there is no parameter 'y'; the parameters are x"):
         run(y=1)

@@ -13,6 +13,7 @@ import sys
 import numpy as np
 
 import tvm
+from tests.quick_code import quick_code
 from tests.relay import random_graphs
 from tvm import relay
 from tvm.contrib import graph_executor
@@ -176,4 +177,5 @@ def main(path: str, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    with quick_code("tests/relay/two_devices.py"):
+        main(sys.argv[1], int(sys.argv[2]))

@@ -18,9 +18,12 @@ from tvm import runtime
 SOURCES = Path(__file__).resolve().parent / "bindings"
 EXAMPLE = cases.ROOT / "apps" / "deploy_cpp" / "main.cpp"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-# A library built with the sanitizers; `python -m tools fuzz bindings` builds one.
+# A program that runs the programs of the tests, such as valgrind, which the sanitizers exclude.
+RUNNER = os.environ.get("TVM_TEST_RUNNER", "").split()
+SANITIZE = [] if RUNNER else ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+# A library built with the sanitizers; `python -m tools fuzz bindings` builds one. All programs are then sanitized.
 LIBRARY = Path(os.environ.get("TVM_FUZZ_LIBRARY") or runtime.find_library())
+ALWAYS = SANITIZE if "TVM_FUZZ_LIBRARY" in os.environ else []
 
 Build = Callable[..., Path]
 
@@ -33,11 +36,11 @@ def build(tmp_path_factory) -> Build:
         pytest.skip("g++ is not installed")
     folder, built = tmp_path_factory.mktemp("cpp"), {}
 
-    def build(source: Path, *flags: str, library: Path = Path(runtime.find_library())) -> Path:
+    def build(source: Path, *flags: str, library: Path = LIBRARY) -> Path:
         program = folder / source.stem
         if source not in built:
             link = [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-ltvm_runtime", "-pthread"]
-            options = ["-std=c++17", *WARNINGS, *flags, f"-I{cases.ROOT / 'csrc' / 'include'}"]
+            options = ["-std=c++17", *WARNINGS, *ALWAYS, *flags, f"-I{cases.ROOT / 'csrc' / 'include'}"]
             subprocess.run([compiler, *options, source, *link, "-o", program], check=True)
             built[source] = program
         return program
@@ -46,7 +49,9 @@ def build(tmp_path_factory) -> Build:
 
 
 def run(*command: object, **environment: str) -> str:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, env={**os.environ, **environment})
+    done = subprocess.run(
+        [*RUNNER, *map(str, command)], capture_output=True, text=True, env={**os.environ, **environment}
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -95,7 +100,7 @@ def test_the_program_of_the_page(build: Build, programs: Programs, tmp_path: Pat
 @pytest.mark.slow("compiles C++ and loads many files")
 @pytest.mark.parametrize("kind", cases.DAMAGED)
 def test_damaged_models_return_errors(build: Build, kind: str, tmp_path: Path, rng: np.random.Generator, seed: int):
-    program, case = build(SOURCES / "fuzz.cpp", *SANITIZE, library=LIBRARY), cases.compile_model(kind, tmp_path, rng)
+    program, case = build(SOURCES / "fuzz.cpp", *SANITIZE), cases.compile_model(kind, tmp_path, rng)
     options = "allocator_may_return_null=1:max_allocation_size_mb=512"
     count = os.environ.get("TVM_FUZZ_CASES", "200")
     print(run(program, case.model, tmp_path, count, seed, ASAN_OPTIONS=options))

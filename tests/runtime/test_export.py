@@ -16,7 +16,7 @@ from tvm.error import TVMError
 from tvm.runtime import export, link
 from tvm.runtime import module as module_api
 from tvm.runtime import ndarray as nd
-from tvm.runtime._lib import checksum
+from tvm.runtime._lib import checksum, checksum_of_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -180,6 +180,20 @@ def test_a_checksum_is_that_of_the_bytes_however_they_are_parted(rng):
     for place in range(1000):
         assert checksum([data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]]) != whole
     assert checksum([data, b"\0"]) != whole
+
+
+def test_the_checksum_of_a_file_is_that_of_its_bytes(rng, tmp_path):
+    # A file is read in blocks of a mebibyte.
+    data = rng.bytes((2 << 20) + 12345)
+    path = str(tmp_path / "data")
+    with open(path, "wb") as file:
+        file.write(data)
+    for size in (0, 1, 31, 32, 33, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, len(data)):
+        assert checksum_of_file(path, size) == checksum([data[:size]])
+    with pytest.raises(TVMError, match=f"cannot read '.*data': the file has fewer than {len(data) + 1} bytes"):
+        checksum_of_file(path, len(data) + 1)
+    with pytest.raises(TVMError, match="cannot read '.*absent': No such file"):
+        checksum_of_file(str(tmp_path / "absent"), 1)
 
 
 def test_own_compile_function_gets_files_and_options(object_code, tmp_path):

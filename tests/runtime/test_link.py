@@ -133,3 +133,23 @@ def test_objects_of_bytes_are_as_binutils_reads_them(machine, said, tmp_path):
     assert row[2:6] == ["130", "OBJECT", "GLOBAL", "DEFAULT"]
     shown = run("-x", ".rodata")
     assert "0123456789012345" in shown.stdout and shown.stderr == ""
+
+
+@pytest.mark.parametrize("triple, name", [
+    ("x86_64-pc-windows-gnu", "x86_64-windows-gnu"), ("aarch64-pc-windows-gnu", "aarch64-windows-gnu"),
+    ("arm64-apple-macosx11.0", "aarch64-macos"), ("x86_64-apple-darwin", "x86_64-macos"),
+])  # fmt: skip
+def test_zig_links_for_windows_and_macos(triple, name, nothing_installed, monkeypatch):
+    with pytest.raises(TVMError, match=r"pip install 'tvm-classic\[cross\]'"):
+        link.find_cross_compiler(triple)
+    monkeypatch.setattr(link, "_has_zig", lambda: True)
+    assert link.find_cross_compiler(triple)[-2:] == ["-target", name]
+
+
+@pytest.mark.parametrize("triple, name", [
+    ("x86_64-pc-windows-gnu", "coff"), ("arm64-apple-macosx11.0", "macho"), ("x86_64-linux-gnu", "elf"),
+])  # fmt: skip
+def test_the_format_of_an_object_is_found(triple, name, tmp_path):
+    path = str(tmp_path / "code.o")
+    code_for(f"llvm -mtriple={triple}").save(path)
+    assert link.format_of(["other.c", path]) == name

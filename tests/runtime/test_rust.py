@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -17,6 +18,10 @@ from tvm import runtime
 
 CRATE = cases.ROOT / "rust"
 FOLDER = str(Path(runtime.find_library()).parent)
+
+# A program that runs the programs of the tests, such as valgrind.
+_MACHINE = f"{platform.machine()}_unknown_linux_gnu".upper()
+RUNNER = {f"CARGO_TARGET_{_MACHINE}_RUNNER": os.environ["TVM_TEST_RUNNER"]} if "TVM_TEST_RUNNER" in os.environ else {}
 
 Cargo = Callable[..., subprocess.CompletedProcess]
 
@@ -33,7 +38,7 @@ def cargo(tmp_path_factory) -> Cargo:
     def cargo(command: str, *options: object, cwd: Path = crate, **variables: str) -> subprocess.CompletedProcess:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("TVM_")}
         words = [program, command, "--offline", "--quiet", *map(str, options)]
-        environment = {**kept, "CARGO_TARGET_DIR": str(folder / "target"), **variables}
+        environment = {**kept, **RUNNER, "CARGO_TARGET_DIR": str(folder / "target"), **variables}
         return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
 
     return cargo

@@ -11,8 +11,6 @@ from tvm.error import ScheduleError, TVMError
 from tvm.te import schedule as schedules
 from tvm.te.steps import apply, from_plain, to_plain
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def matmul(m=20, n=24, k=8):
     a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")

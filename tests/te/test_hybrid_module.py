@@ -10,8 +10,6 @@ from tvm import te
 from tvm.error import DiagnosticError, TVMError
 from tvm.te.hybrid import runtime
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 # ruff: noqa: F821
 
 

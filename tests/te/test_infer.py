@@ -10,8 +10,6 @@ from tvm import te
 from tvm.error import ScheduleError
 from tvm.te.infer import infer_bound
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def folded(n: int, rows: int, height: int, width: int, tile: int):
     """A matrix of rows and places, folded into an image whose places are fused and cut into tiles."""

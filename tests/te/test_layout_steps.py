@@ -15,8 +15,6 @@ from tvm.ir.prim import BufferLoad
 from tvm.ir.visit import post_order
 from tvm.tir.stmt import Allocate, BufferRealize, BufferStore
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 SHAPE = (4, 6, 40)
 # By name: the map of indices, the same of arrays.
 MAPS = {

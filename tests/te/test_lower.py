@@ -10,8 +10,6 @@ from tvm import te, tir
 from tvm.error import ScheduleError
 from tvm.ir.visit import post_order
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 @pytest.mark.parametrize("order", ["as split", "inner first"])
 def test_a_start_is_not_repeated_by_loops_that_run_past_their_extent(order):

@@ -9,8 +9,6 @@ import tvm
 from tvm import te, tir
 from tvm.error import DiagnosticError, ScheduleError, TVMError
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def run(s, args, *arrays):
     f = tvm.build(s, args, "llvm")

@@ -11,8 +11,6 @@ from tvm import te, tir
 from tvm.error import ScheduleError
 from tvm.te.steps import from_plain, to_plain
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def doubled(size):
     a = te.placeholder((3, size), name="a")

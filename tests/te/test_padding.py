@@ -11,8 +11,6 @@ from tvm.error import ScheduleError
 from tvm.te.padding import idle_loads, interior
 from tvm.tir.stmt_functor import post_order_visit
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def convolution(size, taps, dilation, stride=1, before=None, after=None, value=0.0, combine="sum"):
     """(placeholders, the padded data, the result) of a window over rows and columns."""

@@ -10,8 +10,6 @@ from tvm import te
 from tvm.error import ScheduleError
 from tvm.ir.visit import post_order
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def program(n=16, m=12):
     a = te.placeholder((n, m), name="A")

@@ -17,8 +17,6 @@ from tvm.te.dataflow import CacheReadStep, CacheWriteStep, RfactorStep
 from tvm.te.loop_steps import FuseStep, ReorderStep, SplitStep
 from tvm.te.steps import AxisRef, StageRef, TensorRef, apply
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 # The log lines of ``everything`` as earlier builds wrote them: kind, stage, arguments.
 LOG = [
     ["cache_write", -1, [{"tensor": [3, 0]}, "local"]],

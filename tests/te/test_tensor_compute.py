@@ -9,8 +9,6 @@ import tvm
 from tvm import te
 from tvm.error import ScheduleError
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 @tvm.register_func("test.tensor_compute.add", override=True)
 def _add(x, y, z):

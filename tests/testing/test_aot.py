@@ -107,8 +107,8 @@ def test_what_a_caller_states_must_agree_with_the_models():
         aot.run_and_check(compiled, AOTTestRunner(), "c")
     with pytest.raises(tvm.TVMError, match="compiled with interface-api c, not packed"):
         aot.run_and_check(compiled, AOTTestRunner(), "packed", workspace_byte_alignment=32)
-    with pytest.raises(tvm.TVMError, match="use_workspace_io"):
-        aot.run_and_check(compiled, AOTTestRunner(), "c", use_workspace_io=True)
+    with pytest.raises(tvm.TVMError, match="compiled with tir.usmp.use_workspace_io False, not True"):
+        aot.run_and_check(compiled, AOTTestRunner(), "c", workspace_byte_alignment=32, use_workspace_io=True)
 
 
 def test_a_model_that_does_not_compile_is_alone_in_its_program(tmp_path):

@@ -112,6 +112,7 @@ def test_pools_are_reductions_by_te_max():
     assert tvm.ir.structural_equal(pool.op.body[0].combiner, own.op.body[0].combiner)
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("cpu, triple, wanted", [
     ("skylake-avx512", "x86_64-unknown-linux-gnu", "vmaxps"),
     ("haswell", "x86_64-unknown-linux-gnu", "vmaxps"),

@@ -33,10 +33,20 @@ class CompiledModel(BackendRep):
     compile : callable, optional
         A function from ``(module, params)`` to an object with the methods of ``GraphModule`` that run a model. By
         default, models are compiled for the graph executor.
+    compile_dynamic : callable, optional
+        A function from ``(module, params)`` to a function from the inputs by name to the result of a model with dynamic
+        shapes or control flow. By default, these models are compiled for the virtual machine.
     """
 
-    def __init__(self, model, opt_level: int = 3, compile: Callable[[Any, Any], Any] | None = None):
-        self.model, self.opt_level, self.compile = model, opt_level, compile or compile_for_graph_executor
+    def __init__(
+        self,
+        model,
+        opt_level: int = 3,
+        compile: Callable[[Any, Any], Any] | None = None,
+        compile_dynamic: Callable[[Any, Any], Callable[[dict[str, Any]], Any]] | None = None,
+    ):
+        self.model, self.opt_level = model, opt_level
+        self.compilers = (compile or compile_for_graph_executor, compile_dynamic or compile_for_virtual_machine)
         weights = {w.name for w in model.graph.initializer}
         self.inputs = [v.name for v in model.graph.input if v.name not in weights]
         self.outputs = [o.name for o in model.graph.output]
@@ -45,13 +55,13 @@ class CompiledModel(BackendRep):
         self.has_strings = any(small_type(kind) is STRING for kind in kinds)
         self.program: _Program | None = None
         if not open_shapes(model, {}):
-            self.program = _Program(model, {}, opt_level, self.compile)
+            self.program = _Program(model, {}, opt_level, self.compilers)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         if not isinstance(inputs, dict):
             inputs = dict(zip(self.inputs, inputs))
         if self.program is None:
-            self.program = _Program(self.model, open_shapes(self.model, inputs), self.opt_level, self.compile)
+            self.program = _Program(self.model, open_shapes(self.model, inputs), self.opt_level, self.compilers)
         texts = texts_of(self.model, inputs) if self.has_strings else None
         results = self.program(inputs)
         results = [_from_carrier(r, kind, texts) if kind else r for r, kind in zip(results, self.small)]
@@ -83,14 +93,40 @@ def compile_for_graph_executor(module: Any, params: Any) -> Any:
     return GraphModule(build(module, "llvm", params=params)["default"](cpu(0)))
 
 
-class _Program:
-    """A compiled model. ``compile`` compiles models with static shapes and without control flow; other models are
-    compiled for the virtual machine."""
+def compile_for_virtual_machine(module: Any, params: Any) -> Callable[[dict[str, Any]], Any]:
+    """Compile a model for the virtual machine on this machine's CPU.
 
-    def __init__(self, model, shape: dict[str, list], opt_level: int, compile: Callable[[Any, Any], Any]):
+    Parameters
+    ----------
+    module : IRModule
+        The model.
+    params : dict of str to NDArray
+        The weights by name.
+
+    Returns
+    -------
+    callable
+        A function from the inputs by name to the result.
+    """
+    from ..relay import vm
+    from ..runtime import cpu
+    from ..runtime.vm import VirtualMachine
+
+    machine = VirtualMachine(vm.compile(module, "llvm", params=params), cpu(0))
+
+    def run(values: dict[str, Any]) -> Any:
+        machine.set_input("main", **values)
+        return machine.invoke("main")
+
+    return run
+
+
+class _Program:
+    """A compiled model. The first of ``compilers`` compiles models with static shapes and without control flow, the
+    second all others."""
+
+    def __init__(self, model, shape: dict[str, list], opt_level: int, compilers: Sequence[Callable[[Any, Any], Any]]):
         from ..relay import vm
-        from ..runtime import cpu
-        from ..runtime.vm import VirtualMachine
 
         module, params = from_onnx(model, shape=shape)
         main = infer_module(module)["main"]
@@ -100,16 +136,12 @@ class _Program:
         # The reason why the model needs the virtual machine; None if the graph executor can run it.
         self.reason = vm.needs_vm(module, params)
         with PassContext(opt_level=opt_level):
-            if self.reason is None:
-                self.module = compile(module, params)
-            else:
-                self.module = VirtualMachine(vm.compile(module, "llvm", params=params), cpu(0))
+            self.module = compilers[self.reason is not None](module, params)
 
     def __call__(self, inputs: dict[str, Any]) -> list:
         values = {name: given(value, self.inputs.get(name)) for name, value in inputs.items()}
         if self.reason is not None:
-            self.module.set_input("main", **values)
-            result = self.module.invoke("main")
+            result = self.module(values)
             return [taken(v, t) for v, t in zip([result] if len(self.types) == 1 else result, self.types)]
         for name, value in values.items():
             self.module.set_input(name, value)

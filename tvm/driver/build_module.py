@@ -138,7 +138,9 @@ def build(
         parts = {Target(t) if not isinstance(t, Target) else t: lower(_with_symbols(m)) for t, m in inputs.items()}
     else:
         parts = {target: _input_module(inputs, args, name, binds)}
-    return build_parts(parts, host)
+    built = build_parts(parts, host)
+    built._info = built._info._replace(programs=parts, name=name)
+    return built
 
 
 def _targets(inputs, target, target_host) -> tuple[Target, Target]:

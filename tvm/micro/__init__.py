@@ -18,7 +18,10 @@ _MODULES = {
     "project": "GeneratedProject NotATemplateProjectError ProjectTransport TemplateProject TemplateProjectError"
     " generate_project generate_project_from_mlf",
     "run": "run_project",
+    "session": "Session SessionTerminatedError create_local_aot_executor create_local_debug_executor"
+    " create_local_graph_executor compile_and_create_micro_session",
     "transport": "Transport TransportLogger",
+    "tune": "AutoTvmModuleLoader autotvm_build_func",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -26,7 +29,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES or name == "project_api":
+    if name in _MODULES or name in ("project_api", "testing"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

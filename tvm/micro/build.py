@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import shutil
 from pathlib import Path
+from typing import Any
 
 from ..error import TVMError
 
@@ -15,12 +17,20 @@ _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _CONFIG_HEADER = "tvm_crt_config.h"
 
 
+def __getattr__(name: str) -> Any:
+    if name in ("AutoTvmModuleLoader", "autotvm_build_func"):
+        return getattr(importlib.import_module(".tune", __package__), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 class MicroTVMTemplateProject(enum.Enum):
     """The template projects."""
 
+    ARDUINO = "arduino"
     HOST = "host"
     QEMU_CORTEX_M = "qemu_cortex_m"
     QEMU_RISCV = "qemu_riscv"
+    ZEPHYR = "zephyr"
 
     @classmethod
     def list(cls) -> list[str]:
@@ -67,7 +77,7 @@ def get_microtvm_template_projects(platform: str) -> str:
     Parameters
     ----------
     platform : str
-        The name of the template, such as "host".
+        The name of the template, such as "host". "crt", the name in Apache TVM, is also the template "host".
 
     Returns
     -------
@@ -79,6 +89,7 @@ def get_microtvm_template_projects(platform: str) -> str:
     MicroTVMTemplateProjectNotFoundError
         There is no template of this name.
     """
+    platform = "host" if platform == "crt" else platform
     known = MicroTVMTemplateProject.list()
     if platform not in known:
         raise MicroTVMTemplateProjectNotFoundError(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..codegen.c.names import clean
 from ..error import TVMError
 from ..ir.tensor_type import TensorType
 from ..relay.backend.aot.c_interface import Interface
@@ -14,6 +15,7 @@ from ..relay.backend.executor_factory import AOTExecutorFactoryModule
 from ..relay.backend.function_info import FunctionInfo
 from ..relay.backend.program import byte_size
 from ..relay.symbolic import flatten_type, has_dynamic_dims
+from .graph_storage import block_sizes, entries_of
 
 
 class NonStaticShapeError(TVMError):
@@ -46,6 +48,33 @@ def memory_of(model: Any, main_name: str) -> dict[str, Any]:
     memory: dict[str, Any] = {"functions": {"main": main, "operator_functions": kernels}}
     if model.executor.name == "graph":
         memory["sids"] = _storage(json.loads(model.get_graph_json()), set(model.get_params()))
+    return memory
+
+
+def memory_of_functions(programs: Mapping[Any, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the section ``memory`` of the metadata of a module that ``tvm.build`` returned.
+
+    Parameters
+    ----------
+    programs : dict of Target to IRModule
+        The lowered functions.
+
+    Returns
+    -------
+    dict of str to list of dict
+        The tensors of each function, in the order of its parameters.
+    """
+    memory: dict[str, list[dict[str, Any]]] = {}
+    for functions in programs.values():
+        for var, function in functions.functions.items():
+            for param, buffer in function.buffer_map.items():
+                of_type = TensorType(buffer.shape, buffer.dtype)
+                if has_dynamic_dims(of_type):
+                    raise NonStaticShapeError(f"function '{var.name_hint}': '{buffer.name}' has a dynamic shape")
+                memory.setdefault(var.name_hint, []).append({
+                    "size_bytes": byte_size(of_type), "shape": [int(d) for d in buffer.shape], "dtype": buffer.dtype,
+                    "input_binding": param.name,
+                })  # fmt: skip
     return memory
 
 
@@ -112,7 +141,12 @@ def _interface(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         facts = model.executor_codegen_metadata
         names = [var.name_hint if hasattr(var, "name_hint") else var.name for var in facts.inputs]
         inputs = _tensors(model, facts.input_names, facts.input_tensor_types, names)
-        return inputs, _tensors(model, facts.outputs, facts.output_tensor_types, facts.outputs)
+        outputs = _tensors(model, facts.outputs, facts.output_tensor_types, facts.outputs)
+        for entry in (*inputs.values(), *outputs.values()):
+            place = facts.io_pool_allocations.get(entry["c_name"])
+            if place is not None:
+                entry.update(pool=clean(place.pool_info.pool_name), byte_offset=place.byte_offset)
+        return inputs, outputs
     parameters = [p for p in main.params if p.name_hint not in model.get_params()]
     inputs = _tensors(model, [p.name_hint for p in parameters], [p.checked_type_ for p in parameters])
     results = flatten_type(main.checked_type_.ret_type)
@@ -127,26 +161,25 @@ def _tensors(
     for number, (name, of_type) in enumerate(zip(names, types)):
         if has_dynamic_dims(of_type):
             raise NonStaticShapeError(f"model '{model.libmod_name}': '{name}' has the dynamic shape {of_type.shape}")
-        found[name] = {
-            "size": byte_size(of_type), "dtype": of_type.dtype, "shape": [int(d) for d in of_type.shape],
-            "index": number,
+        entry: dict[str, Any] = {
+            "size": byte_size(of_type), "dtype": of_type.dtype, "shape": _static_shape(of_type), "index": number,
         }  # fmt: skip
-        if c_names:
-            found[name]["c_name"] = c_names[number]
+        found[name] = {**entry, "c_name": c_names[number]} if c_names else entry
     return found
+
+
+def _static_shape(of_type: Any) -> list[int]:
+    return [int(d) for d in of_type.shape]
 
 
 def _storage(graph: Mapping[str, Any], params: set[str]) -> list[dict[str, Any]]:
     """Return the storage blocks of a graph, each with its size and the inputs and outputs in it."""
-    attributes, rows = graph["attrs"], graph["node_row_ptr"]
-    identifiers = attributes["storage_id"][1]
-    sizes: dict[int, int] = {}
-    for identifier, shape, dtype in zip(identifiers, attributes["shape"][1], attributes["dltype"][1]):
-        sizes[identifier] = max(sizes.get(identifier, 0), byte_size(TensorType(tuple(shape), dtype)))
-    entries = {identifier: {"storage_id": identifier, "size_bytes": sizes[identifier]} for identifier in sorted(sizes)}
+    rows, entries = graph["node_row_ptr"], entries_of(graph)
+    identifiers, sizes = [entry.block for entry in entries], block_sizes(entries)
+    blocks: dict[int, dict[str, Any]] = {n: {"storage_id": n, "size_bytes": sizes[n]} for n in sorted(sizes)}
     for number in graph["arg_nodes"]:
         name = graph["nodes"][number]["name"]
-        entries[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name
+        blocks[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name
     for number, (node, index, *_) in enumerate(graph["heads"]):
-        entries[identifiers[rows[node] + index]]["output_binding"] = f"output_{number}"
-    return list(entries.values())
+        blocks[identifiers[rows[node] + index]]["output_binding"] = f"output_{number}"
+    return list(blocks.values())

@@ -52,6 +52,8 @@ def read_models(folder: str | Path, shown: str) -> list[MlfModel]:
             raise TVMError(
                 f"{shown}: version {version} of Model Library Format is not supported; use versions 1 to {_NEWEST}"
             )
+        if metadata.get("style") == "operator":
+            raise TVMError(f"{shown} contains the functions of a module of tvm.build and no model")
         modules = metadata["modules"] if version == _NEWEST else {metadata["model_name"]: metadata}
         if not modules:
             raise ValueError("it has no models")

@@ -6,7 +6,7 @@
 ``codegen/host/include``           the header of the C interface (executor aot with interface-api c)
 ``executor-config/graph``          the graph of the graph executor
 ``parameters``                     the weights that are not in the code
-``src``                            the models as Relay text
+``src``                            the models as Relay text, or the functions of ``tvm.build`` as TIR text
 ``runtime``                        the C runtime for microcontrollers (runtime crt)
 =================================  ==================================================================================
 """
@@ -18,19 +18,21 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..error import TVMError
-from ..not_built import name_of as _name_of
+from ..relay.backend.aot.c_interface import Interface, Pool, SizedTensor, header
 from ..relay.backend.executor_factory import AOTExecutorFactoryModule, ExecutorFactoryModule, GraphExecutorFactoryModule
 from ..runtime.export import write_code
+from ..runtime.module import Module
+from ..runtime.name_transforms import sanitize_name
 from ..runtime.params import save_param_dict_to_file
 from .build import get_standalone_crt_dir
-from .mlf_memory import NonStaticShapeError, memory_of, workspace_pools_of
+from .mlf_memory import NonStaticShapeError, memory_of, memory_of_functions, workspace_pools_of
 
 METADATA_FILE = "metadata.json"
 MAIN_FUNC_NAME_STR = "__tvm_main__"
@@ -38,11 +40,7 @@ STANDALONE_CRT_URL = "./runtime"
 VERSION = 7
 _HOST = "codegen/host"
 
-ExportableModule = AOTExecutorFactoryModule | GraphExecutorFactoryModule
-
-
-def __getattr__(name: str) -> Any:
-    return _name_of(__name__, name)
+ExportableModule = AOTExecutorFactoryModule | GraphExecutorFactoryModule | Module
 
 
 class UnsupportedInModelLibraryFormatError(TVMError):
@@ -59,8 +57,9 @@ def export_model_library_format(
 
     Parameters
     ----------
-    mods : ExecutorFactoryModule or list of ExecutorFactoryModule
-        The models, as ``relay.build`` returns them. Their names (``mod_name``) must be unique.
+    mods : ExecutorFactoryModule, list of ExecutorFactoryModule or Module
+        The models, as ``relay.build`` returns them. Their names (``mod_name``) must be unique. Or one module that
+        ``tvm.build`` returned; its metadata has the style "operator" and is not nested in ``modules``.
     file_name : str or Path
         The archive.
     timestamp : float, optional
@@ -74,61 +73,106 @@ def export_model_library_format(
     Raises
     ------
     UnsupportedInModelLibraryFormatError
-        A model is for the virtual machine or for a GPU.
+        A model is for the virtual machine or for a GPU, or a module of ``tvm.build`` is not alone.
     NonStaticShapeError
         A model has dynamic shapes.
     TVMError
         There are no models, or two have the same name.
     """
-    models = list(mods) if isinstance(mods, (list, tuple)) else [mods]
-    for model in models:
-        _check(model)
-    names = [model.libmod_name for model in models]
-    if not names:
-        raise TVMError("a Model Library Format archive must contain at least one model")
-    if len(set(names)) != len(names):
-        raise TVMError(
-            f"models in one archive must have different names, got {', '.join(names)}; set mod_name of relay.build"
-        )
+    models: list[Any] = list(mods) if isinstance(mods, (list, tuple)) else [mods]
+    _check_all(models)
     when = datetime.now(timezone.utc) if timestamp is None else datetime.fromtimestamp(timestamp, timezone.utc)
     with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
         root = Path(folder)
-        described = {model.libmod_name: _write_model(model, root, when) for model in models}
-        if any("external_dependencies" in entry for entry in described.values()):
-            shutil.copytree(get_standalone_crt_dir(), root / STANDALONE_CRT_URL)
-        metadata = {"version": VERSION, "modules": described}
+        metadata = {"version": VERSION, **_write_models(models, root, when)}
         (root / METADATA_FILE).write_text(json.dumps(metadata, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         _write_archive(root, Path(file_name), int(when.timestamp()))
     return Path(file_name).resolve()
 
 
+def _check_all(models: Sequence[Any]) -> None:
+    """Raise an error for models that one archive cannot contain."""
+    for model in models:
+        _check(model)
+    if not models:
+        raise TVMError("a Model Library Format archive must contain at least one model")
+    if len(models) > 1 and any(isinstance(model, Module) for model in models):
+        raise UnsupportedInModelLibraryFormatError(
+            "Multiple operator is not supported: an archive has models of relay.build, or one module of tvm.build"
+        )
+    names = [_name_of_model(model) for model in models]
+    if len(set(names)) != len(names):
+        raise TVMError(
+            f"models in one archive must have different names, got {', '.join(names)}; set mod_name of relay.build"
+        )
+
+
 def _check(model: Any) -> None:
     """Raise an error for a model that the format cannot contain."""
-    if not isinstance(model, ExecutorFactoryModule):
+    if not isinstance(model, ExecutorFactoryModule) and not (isinstance(model, Module) and model._info.programs):
         raise UnsupportedInModelLibraryFormatError(
-            f"Model Library Format supports models that relay.build compiled for the executor graph or aot, got "
-            f"{type(model).__name__}; export models for the virtual machine with -f so"
+            "Model Library Format supports models that relay.build compiled for the executor graph or aot, and "
+            f"modules that tvm.build returned, got {type(model).__name__}; export models for the virtual machine with "
+            "-f so"
         )
-    for module, _ in model.get_lib().walk_imports():
+    for module, _ in _library(model).walk_imports():
         if not module.is_dso_exportable:
             raise UnsupportedInModelLibraryFormatError(
-                f"Model Library Format supports only code for CPUs; model '{model.libmod_name}' has a module of type "
-                f"'{module.type_key}'"
+                f"Model Library Format supports only code for CPUs; model '{_name_of_model(model)}' has a module of "
+                f"type '{module.type_key}'"
             )
 
 
-def _write_model(model: ExportableModule, root: Path, when: datetime) -> dict[str, Any]:
+def _name_of_model(model: ExportableModule) -> str:
+    return model._info.name if isinstance(model, Module) else model.libmod_name
+
+
+def _library(model: ExportableModule) -> Module:
+    return model if isinstance(model, Module) else model.get_lib()
+
+
+def _write_models(models: Sequence[Any], root: Path, when: datetime) -> dict[str, Any]:
+    """Write the files of all models and return the metadata."""
+    if isinstance(models[0], Module):
+        return _write_operator(models[0], root, when)
+    described = {model.libmod_name: _write_model(model, root, when) for model in models}
+    if any("external_dependencies" in entry for entry in described.values()):
+        shutil.copytree(get_standalone_crt_dir(), root / STANDALONE_CRT_URL)
+    return {"modules": described}
+
+
+def _description(model: ExportableModule, targets: Sequence[Any], when: datetime) -> dict[str, Any]:
+    """Return the metadata that all kinds of models have."""
+    return {
+        "model_name": _name_of_model(model),
+        "tvm_version": __version__,
+        "export_datetime": when.strftime("%Y-%m-%d %H:%M:%SZ"),
+        "target": [str(target).strip() for target in targets],
+    }
+
+
+def _write_operator(module: Module, root: Path, when: datetime) -> dict[str, Any]:
+    """Write the files of a module that ``tvm.build`` returned, and return its metadata."""
+    programs = module.ir_module_by_target
+    memory = memory_of_functions(programs)
+    _write_code(module, root / _HOST, "")
+    (root / "src").mkdir()
+    for target, functions in programs.items():
+        path = root / "src" / f"tir-{int(target.get_target_device_type())}.txt"
+        path.write_text(str(functions), encoding="utf-8")
+    return {**_description(module, list(programs), when), "memory": memory, "executors": [], "style": "operator"}
+
+
+def _write_model(model: ExecutorFactoryModule, root: Path, when: datetime) -> dict[str, Any]:
     """Write the files of a model and return its metadata."""
     name, executor = model.libmod_name, model.executor.name
     description: dict[str, Any] = {
-        "model_name": name,
-        "export_datetime": when.strftime("%Y-%m-%d %H:%M:%SZ"),
+        **_description(model, _targets(model), when),
         "memory": memory_of(model, MAIN_FUNC_NAME_STR),
-        "target": [str(target).strip() for target in _targets(model)],
         "executors": [executor],
         "style": "full-model",
     }
-    _write_code(model, root / _HOST)
+    _write_code(model, root / _HOST, f"{name}_")
     relay = root / "src" / f"{name}.relay"
     relay.parent.mkdir(parents=True, exist_ok=True)
     relay.write_text(model.ir_mod.astext(show_meta_data=False), encoding="utf-8")
@@ -141,6 +185,8 @@ def _write_model(model: ExportableModule, root: Path, when: datetime) -> dict[st
     save_param_dict_to_file(model.get_params(), str(parameters / f"{name}.params"))
     if isinstance(model, AOTExecutorFactoryModule) and model.plain_model is not None:
         description["workspace_pools"] = workspace_pools_of(model.plain_model.interface)
+    if model.runtime is not None and model.runtime.name == "crt":
+        description["system_lib"] = bool(model.runtime.options.get("system-lib"))
         description["external_dependencies"] = [{
             "short_name": "tvm_standalone_crt",
             "url": STANDALONE_CRT_URL,
@@ -150,21 +196,79 @@ def _write_model(model: ExportableModule, root: Path, when: datetime) -> dict[st
     return description
 
 
-def _targets(model: ExportableModule) -> Sequence[Any]:
+def _targets(model: ExecutorFactoryModule) -> Sequence[Any]:
     return model.target if isinstance(model.target, tuple) else (model.target,)
 
 
-def _write_code(model: ExportableModule, host: Path) -> None:
-    """Write the C files, object files and header of a model."""
+def _write_code(model: ExportableModule, host: Path, prefix: str) -> None:
+    """Write the C files, object files and header of a model. The names of code files begin with ``prefix``."""
     with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
-        for path in map(Path, write_code(model.get_lib(), folder)):
+        for path in map(Path, write_code(_library(model), folder)):
             place = host / ("lib" if path.suffix == ".o" else "src")
             place.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place / f"{model.libmod_name}_{path.name}")
+            shutil.copyfile(path, place / f"{prefix}{path.name}")
     plain = getattr(model, "plain_model", None)
     if plain is not None and plain.header:
         (host / "include").mkdir(parents=True, exist_ok=True)
         (host / "include" / f"{plain.interface.prefix}.h").write_text(plain.header, encoding="utf-8")
+
+
+def generate_c_interface_header(
+    module_name: str, inputs: Sequence[str], outputs: Sequence[str], pools: Any, io_pool_allocations: Mapping[str, Any],
+    devices: Sequence[str], workspace_size: int, include_path: str | os.PathLike, input_sizes: Mapping[str, int],
+    output_sizes: Mapping[str, int],
+) -> str:  # fmt: skip
+    """Write the header of the C interface of a model.
+
+    Parameters
+    ----------
+    module_name : str
+        The name of the model.
+    inputs : list of str
+        The names of the inputs.
+    outputs : list of str
+        The names of the outputs.
+    pools : list of AllocatedPoolInfo or dict of Var to AllocatedPoolInfo
+        The memory pools that the caller passes, and the constant pools.
+    io_pool_allocations : dict of str to PoolAllocation
+        The pools and offsets of inputs and outputs that are stored in pools, by name; empty if the caller passes their
+        addresses.
+    devices : list of str
+        The names of the devices whose driver states the caller passes.
+    workspace_size : int
+        The size of the memory of intermediate results in bytes.
+    include_path : str or Path
+        The folder of the header.
+    input_sizes : dict of str to int
+        The sizes of the inputs in bytes, by name.
+    output_sizes : dict of str to int
+        The sizes of the outputs in bytes, by name.
+
+    Returns
+    -------
+    str
+        The path of the header, ``tvmgen_NAME.h``.
+
+    Raises
+    ------
+    TVMError
+        The size of an input or output is missing, or two names are equal in C.
+    """
+    tensors = []
+    for kind, names, sizes in (("input", inputs, input_sizes), ("output", outputs, output_sizes)):
+        missing = [name for name in names if name not in sizes]
+        if missing:
+            raise TVMError(f"generate_c_interface_header: the size of {kind} '{missing[0]}' is missing")
+        tensors.append([SizedTensor(name, sanitize_name(name), int(sizes[name])) for name in names])
+        if len({t.c_name for t in tensors[-1]}) != len(names):
+            raise TVMError(f"generate_c_interface_header: two {kind}s have the same name in C: {', '.join(names)}")
+    found = [Pool(info.pool.pool_name, info.allocated_size, 1, getattr(info.pool, "constant_info_array", None))
+             for info in (pools.values() if isinstance(pools, Mapping) else pools)]  # fmt: skip
+    places = {sanitize_name(name): place for name, place in io_pool_allocations.items()}
+    interface = Interface(module_name, *tensors, found, True, (), places, devices)
+    path = Path(include_path) / f"{interface.prefix}.h"
+    path.write_text(header(interface, workspace_size), encoding="utf-8")
+    return str(path)
 
 
 def _write_archive(root: Path, path: Path, mtime: int) -> None:
@@ -185,5 +289,5 @@ def _write_archive(root: Path, path: Path, mtime: int) -> None:
 
 __all__ = [
     "MAIN_FUNC_NAME_STR", "METADATA_FILE", "STANDALONE_CRT_URL", "ExportableModule", "NonStaticShapeError",
-    "UnsupportedInModelLibraryFormatError", "export_model_library_format",
+    "UnsupportedInModelLibraryFormatError", "export_model_library_format", "generate_c_interface_header",
 ]  # fmt: skip

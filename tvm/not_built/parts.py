@@ -22,6 +22,7 @@ def _library(feature: str, names: str = "", questions: str = "") -> Part:
 _AUTO_SCHEDULER = "this part of AutoScheduler"
 _META_SCHEDULE = "MetaSchedule"
 _MICRO = "microTVM"
+_STM32 = "code for STM32Cube.AI"
 _RPC = "RPC to another machine"
 _QUANTIZE_STEPS = "the steps of quantization one by one (relay.quantize.quantize does them)"
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
@@ -48,12 +49,17 @@ PARTS: dict[str, Part] = {
     },
     "tvm.meta_schedule.testing": Part(_META_SCHEDULE, "te_workload space_generation schedule_rule"),
     "tvm.meta_schedule.utils": Part(_META_SCHEDULE, "", "derived_object"),
-    "tvm.micro": Part(
-        _MICRO,
-        "CompileError Session create_local_debug_executor create_local_graph_executor",
+    "tvm.micro": Part(_MICRO, "CompileError"),
+    # Users start gdb with the program of a project; sessions with a debugger need a second connection to the board.
+    "tvm.micro.debugger": Part(
+        "starting gdb for programs of microcontrollers",
+        "Debugger DebuggerFactory GdbDebugger GdbRemoteDebugger GdbTransportDebugger RpcDebugger launch_debugger"
+        " stop_debugger",
     ),
-    "tvm.micro.testing": Part(_MICRO, "get_conversion_details"),
-    "tvm.micro.model_library_format": Part(_MICRO, "generate_c_interface_header"),
+    # Code for the closed runtime library of STM32Cube.AI; the header of the C interface is the open alternative.
+    "tvm.micro.contrib": Part(_STM32),
+    "tvm.micro.contrib.stm32": Part(_STM32, "CodeEmitter"),
+    "tvm.micro.contrib.stm32.emitter": Part(_STM32, "CodeEmitter get_input_tensor_name get_output_tensor_name"),
     "tvm.rpc": Part(_RPC, "with_minrpc"),
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
     "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),

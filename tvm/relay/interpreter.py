@@ -387,10 +387,12 @@ class DebugExecutor(Executor):
 class GraphExecutor(Executor):
     """Compiles with ``relay.build`` and runs the graph executor."""
 
+    executor = "graph"
+
     def _compile(self, mod: IRModule):
         from .build_module import build
 
-        lib = build(mod, self.target)
+        lib = build(mod, self.target, executor=self.executor)
         module = lib[lib.libmod_name](self.device)
         result_type = mod["main"].body.checked_type
 
@@ -406,6 +408,12 @@ class GraphExecutor(Executor):
         return run
 
 
+class AotExecutor(GraphExecutor):
+    """Compiles ahead of time with ``relay.build`` and runs the main function of the model."""
+
+    executor = "aot"
+
+
 def _flat(args: Iterable) -> Iterator:
     """Flatten tuples in the arguments, as the graph executor expects its inputs."""
     for arg in args:
@@ -419,7 +427,7 @@ def _nested(outputs: Iterator, wanted: Any) -> Any:
     return next(outputs)
 
 
-_KINDS = {"debug": DebugExecutor, "graph": GraphExecutor}
+_KINDS = {"debug": DebugExecutor, "graph": GraphExecutor, "aot": AotExecutor}
 
 
 def create_executor(
@@ -429,12 +437,13 @@ def create_executor(
     target: Any = "llvm",
     params: dict | None = None,
 ) -> Executor:
-    """Create an executor: "debug" interprets, "graph" compiles models without control flow, "vm" compiles any program.
+    """Create an executor: "debug" interprets, "graph" and "aot" compile models without control flow, "vm" compiles any
+    program.
 
     Parameters
     ----------
     kind : str, optional
-        "debug", "graph" or "vm".
+        "debug", "graph", "aot" or "vm".
     mod : IRModule, optional
         The module.
     device : Device, optional
@@ -451,24 +460,19 @@ def create_executor(
 
     Raises
     ------
-    TVMError
-        ``kind`` is "aot", which is not supported.
     RuntimeError
         There is no executor of this kind.
     """
-    if kind == "aot":
-        raise TVMError(
-            f"create_executor: '{kind}' is not supported; use 'graph' for models without control flow, or 'vm'"
-        )
     if kind == "vm":
         # Imported here, since the VM compiler depends on this module.
         return importlib.import_module(".backend.vm", __package__).VMExecutor(mod, device, target, params)
     if kind not in _KINDS:
-        raise RuntimeError(f"create_executor: unknown executor '{kind}'; available: debug, graph and vm")
+        raise RuntimeError(f"create_executor: unknown executor '{kind}'; available: debug, graph, aot and vm")
     return _KINDS[kind](mod, device, target, params)
 
 
 __all__ = [
+    "AotExecutor",
     "Closure",
     "ConstructorValue",
     "DebugExecutor",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
 import selectors
 import socket
 import ssl
@@ -14,7 +13,14 @@ from typing import Any
 from ..error import RPCError, not_defined
 from . import base
 
+try:
+    import resource
+except ImportError:  # not on Windows, which does not limit the number of open files
+    resource = None
+
 _MOST_CONNECTIONS, _MOST_STRANGERS = 4096, 256
+# Sockets that select accepts on Windows.
+_SELECTABLE = 512
 _MOST_FAILURES, _FAILURE_SECONDS = 8, 60.0
 _PIECE, _MOST_UNSENT = 1 << 18, 1 << 20
 # File descriptors used for other purposes: the listening socket, the selector, standard streams, and Python's files.
@@ -25,6 +31,8 @@ _AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 def most_connections() -> int:
     """Return the maximum number of connections, derived from the limit of open files."""
+    if resource is None:
+        return _SELECTABLE - _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_CONNECTIONS + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

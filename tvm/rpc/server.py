@@ -158,6 +158,11 @@ def start_process(target: Callable[..., Any], options: dict, fds: tuple[int, ...
     """Start an interpreter that calls ``target(**options)`` with inherited file descriptors; ``target`` is a
     module-level function. It also gets ``watch_fd``, which reaches end of file when this process ends or closes the
     returned descriptor."""
+    if not hasattr(os, "fork"):
+        raise RPCError(
+            f"RPC servers, trackers and proxies are not supported on {sys.platform}, which cannot "
+            "pass sockets to processes in this way; run them on Linux or macOS (this machine can be a client)"
+        )
     watched, held = os.pipe()
     call = json.dumps([name_of_function(target), {**options, "watch_fd": watched}])
     program = f"import sys; from {__name__} import run_named; run_named(sys.argv[1])"

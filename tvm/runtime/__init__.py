@@ -4,7 +4,7 @@ import importlib
 
 from . import container, module, ndarray, object_generic, packed_func, params, profiling, registry
 from ..dtype import DataType, DataTypeCode
-from ._lib import find_library, include_path
+from ._paths import find_library, include_path
 from .benchmark import BenchmarkResult
 from .container import ADT, Array, Map, ShapeTuple, String, tuple_object
 from .denormals import flush_denormals

@@ -28,6 +28,7 @@ from ._abi import (
     C_SIGNATURES,
     C_SIZE,
     C_TEXT,
+    C_U64,
     ByteArray,
     DLDataType,
     DLDevice,
@@ -35,59 +36,11 @@ from ._abi import (
     RPCServerOptions,
     TimeOptions,
 )
+from ._paths import find_library
 
 # Type codes of packed values.
 INT, UINT, FLOAT, HANDLE, NULL, DTYPE, DEVICE = range(7)
 TENSOR, OBJECT, MODULE, FUNCTION, STR, BYTES, NDARRAY, RVALUE, BOOL = range(7, 16)
-
-
-_FILE_NAMES = {"darwin": "libtvm_runtime.dylib", "win32": "tvm_runtime.dll"}
-
-
-def find_library() -> str:
-    """The path of the runtime library: ``TVM_LIBRARY_PATH`` (a file or a folder), else ``tvm/lib``.
-
-    Returns
-    -------
-    str
-        The path of the library.
-
-    Raises
-    ------
-    TVMError
-        The library is in none of the searched locations.
-    """
-    name = _FILE_NAMES.get(sys.platform, "libtvm_runtime.so")
-    asked = os.environ.get("TVM_LIBRARY_PATH")
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    candidates = [asked, os.path.join(asked, name)] if asked else [os.path.join(package, "lib", name)]
-    for path in candidates:
-        if os.path.isfile(path):
-            return path
-    raise TVMError(
-        f"the runtime library {name} was not found (searched: {', '.join(candidates)}); build it with "
-        "'make -C csrc' in the source tree, or set TVM_LIBRARY_PATH to the file or its folder"
-    )
-
-
-def include_path() -> str:
-    """The folder of ``tvm_runtime.h``: in the installed package, else in the source tree.
-
-    Returns
-    -------
-    str
-        The folder of the header.
-
-    Raises
-    ------
-    TVMError
-        The header is not installed.
-    """
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for path in (os.path.join(package, "include"), os.path.join(os.path.dirname(package), "csrc", "include")):
-        if os.path.isfile(os.path.join(path, "tvm_runtime.h")):
-            return path
-    raise TVMError("tvm_runtime.h was not found in the package; it is in csrc/include of the source tree")
 
 
 class _Library:
@@ -390,6 +343,23 @@ def checksum(parts: Sequence[bytes | memoryview]) -> int:
     return lib.TVMChecksumOfParts(addresses, sizes, len(arrays))
 
 
+def checksum_of_file(path: str, size: int) -> int:
+    """Compute the checksum of the first ``size`` bytes of a file, which is read in blocks."""
+    out = C_U64()
+    check(lib.TVMChecksumOfFile(os.fsencode(path), size, ctypes.addressof(out)))
+    return out.value
+
+
+def cpu_lacks(feature: str) -> bool:
+    """Return whether the CPU is known to lack a feature (LLVM name)."""
+    return lib.TVMCpuHas(feature.encode()) == 0
+
+
+def check_cpu_needs(path: str) -> None:
+    """Check that the CPU has the features that an exported file needs; otherwise running it would crash the process."""
+    check(lib.TVMCheckCpuNeeds(os.fsencode(path)))
+
+
 def bytes_at(address: int, size: int) -> bytes:
     """Return a copy of memory."""
     return ctypes.string_at(address, size)
@@ -637,5 +607,10 @@ def runtime_interface() -> tuple[int, int]:
 
 def run_server(listen_fd: int, **options) -> None:
     """Serve sessions until told to stop. Processes are forked through Python, whose locks need the fork hooks."""
+    if not hasattr(os, "fork"):
+        raise TVMError(
+            f"the RPC server runs each session in a forked process, which {sys.platform} does not support; "
+            "run the server on Linux or macOS (this machine can be a client)"
+        )
     record = RPCServerOptions(fork_process=C_FORK(os.fork), **options)
     check(lib.TVMRPCServerRun(listen_fd, ctypes.byref(record)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import mmap
 import os
 import shlex
 import shutil
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..error import TVMError
 from . import blob_object, graph_factory, host_cpu, link
-from ._lib import checksum
+from ._lib import checksum_of_file
 
 if TYPE_CHECKING:
     from .module import Module
@@ -25,7 +24,8 @@ _SEALED_SUFFIXES = (".so", ".tar")
 _SEAL_MAGIC = b"TVMSEAL2"
 # The comment of an archive that ends with its checksum, so that a truncated archive is also detected.
 _SEALED = "ends with TVMSEAL2 and a checksum"
-# The CPU features that the code needs: JSON text before the checksum, followed by its length and this marker.
+# The CPU features that the code needs: JSON text before the checksum, followed by its length and this marker, which
+# TVMCheckCpuNeeds reads.
 _NEEDS_MAGIC = b"TVMNEED1"
 # Suffixes of files that a compiler accepts as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
@@ -213,56 +213,23 @@ def _needs(module: Module) -> bytes:
     return text + struct.pack("=Q", len(text)) + _NEEDS_MAGIC
 
 
-def check_needs(path: str) -> None:
-    """Check that the CPU has the features that an exported file needs; otherwise running it would crash the process.
-
-    Raises
-    ------
-    TVMError
-        The CPU lacks a feature, or the list of features in the file is damaged.
-    """
-    tail = len(_SEAL_MAGIC) + 8
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - 2 * tail, 0))
-        end = file.read()
-        if len(end) < 2 * tail or end[8:tail] != _NEEDS_MAGIC or not end[tail:].startswith(_SEAL_MAGIC):
-            return
-        (length,) = struct.unpack("=Q", end[:8])
-        file.seek(max(size - 2 * tail - length, 0))
-        text = file.read(min(length, size))
-    try:
-        needs = json.loads(text)
-        missing = host_cpu.lacking(map(str, needs["features"]))
-        cpu = needs["cpu"]
-    except (ValueError, KeyError, TypeError):
-        raise TVMError(f"{path}: the file is corrupt: cannot read the list of required CPU features") from None
-    if missing:
-        raise TVMError(
-            f"{path} was compiled for cpu {cpu}, but this machine lacks {', '.join(missing)}; compile it here, or for "
-            "a CPU without them (-mcpu)"
-        )
-
-
 def seal(path: str, needs: bytes = b"") -> None:
     """Append the CPU requirements of the code and a checksum, which the loader verifies. Linkers and loaders ignore the
     appended data."""
-    with open(path, "r+b") as file:
-        file.seek(0, os.SEEK_END)
+    with open(path, "ab") as file:
         file.write(needs)
         file.flush()
-        # Map the file instead of reading it: a library may contain all weights of a model.
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            found = checksum([memoryview(data)])
-        file.seek(0, os.SEEK_END)
-        file.write(_SEAL_MAGIC + struct.pack("=Q", found))
+        file.write(_SEAL_MAGIC + struct.pack("=Q", checksum_of_file(path, file.tell())))
 
 
-def check_seal(path: str, data: mmap.mmap, sealed: bool) -> None:
+def check_seal(path: str, sealed: bool) -> None:
     """Raise an error for an archive whose checksum does not match or was removed."""
-    tail = len(_SEAL_MAGIC) + 8
-    has_seal = data[-tail:].startswith(_SEAL_MAGIC)
-    if has_seal and struct.unpack("=Q", data[-8:])[0] == checksum([memoryview(data)[:-tail]]):
+    size = os.path.getsize(path) - len(_SEAL_MAGIC) - 8
+    with open(path, "rb") as file:
+        file.seek(max(size, 0))
+        tail = file.read()
+    has_seal = tail.startswith(_SEAL_MAGIC)
+    if has_seal and struct.unpack("=Q", tail[-8:])[0] == checksum_of_file(path, size):
         return
     if has_seal or sealed:
         raise TVMError(f"{path}: the archive is corrupt or truncated: its checksum does not match")
@@ -287,8 +254,7 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
     files = []
     try:
         with tarfile.open(archive_path) as archive:
-            with open(archive_path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                check_seal(archive_path, data, archive.pax_headers.get("comment") == _SEALED)
+            check_seal(archive_path, archive.pax_headers.get("comment") == _SEALED)
             for entry in archive.getmembers():
                 if entry.isdir():
                     continue

@@ -1,4 +1,4 @@
-"""Information about the host CPU from the operating system, so that the runtime can check code without LLVM."""
+"""Information about the host CPU without LLVM."""
 
 from __future__ import annotations
 
@@ -11,32 +11,13 @@ from functools import cache
 from typing import NamedTuple
 
 from ..error import TVMError
-
-# CPU features by LLVM name, with the Linux name if it differs. Features that only recent Linux versions report are left
-# out, because they may be present without being reported; so are features that compiled code does not use.
-_X86 = dict.fromkeys("""
-    avx avx2 avx512bw avx512cd avx512dq avx512er avx512f avx512ifma avx512pf avx512vl bmi2 cmov cx16 f16c fma fma4
-    gfni movbe popcnt sse sse2 sse4a ssse3 tbm vaes vpclmulqdq xop
-""".split()) | {
-    "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "amx-tile": "amx_tile", "avx512bf16": "avx512_bf16",
-    "avx512bitalg": "avx512_bitalg", "avx512vbmi": "avx512vbmi", "avx512vbmi2": "avx512_vbmi2",
-    "avx512vnni": "avx512_vnni", "avx512vpopcntdq": "avx512_vpopcntdq", "bmi": "bmi1", "lzcnt": "abm",
-    "sahf": "lahf_lm", "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2",
-}  # fmt: skip
-_AARCH64 = dict.fromkeys(["aes", "bf16", "i8mm", "sha2", "sve", "sve2"]) | {
-    "crc": "crc32", "dotprod": "asimddp", "fp-armv8": "fp", "fullfp16": "asimdhp", "lse": "atomics", "neon": "asimd",
-    "rdm": "asimdrdm",
-}  # fmt: skip
-_ARM = {
-    "bf16": "asimdbf16", "dotprod": "asimddp", "fullfp16": "asimdhp", "i8mm": "i8mm", "neon": "neon", "vfp4": "vfpv4",
-}  # fmt: skip
-_RISCV = dict.fromkeys(["f", "d", "v"])
-_KNOWN = {"x86_64": _X86, "aarch64": _AARCH64, "arm32": _ARM, "riscv64": _RISCV}
+from . import _lib
 
 
 def triple() -> str:
     """Return architecture and operating system of this machine in the form of a target triple."""
-    return f"{platform.machine().lower()}-{sys.platform}"
+    system = {"win32": "windows"}.get(sys.platform, sys.platform)
+    return f"{platform.machine().lower()}-{system}"
 
 
 class Described(NamedTuple):
@@ -122,22 +103,4 @@ def machine_of(triple: str) -> tuple[str, str]:
 
 def lacking(features: Iterable[str]) -> list[str]:
     """Return the features (LLVM names) that the host CPU is known to lack."""
-    known = _KNOWN.get(machine_of(triple())[0], {})
-    shown = _flags()
-    return [name for name in features if shown and name in known and (known[name] or name) not in shown]
-
-
-@cache
-def _flags() -> frozenset[str]:
-    """Return the entries of the kernel's list of CPU features; empty if the kernel provides no list."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            lines = (line.partition(":") for line in file)
-            rows = {key.strip(): text.strip() for key, _, text in lines}
-    except OSError:
-        return frozenset()
-    if "isa" in rows:
-        # On RISC-V one entry such as rv64imafdcv_zicsr_zifencei lists one-letter extensions, followed by longer names.
-        letters, *words = rows["isa"].lower().split("_")
-        return frozenset([*letters[4:], *words])
-    return frozenset(rows.get("flags", rows.get("Features", "")).split())
+    return [name for name in features if _lib.cpu_lacks(name)]

@@ -13,7 +13,13 @@ from collections.abc import Sequence
 
 from ..error import TVMError
 from . import host_cpu
-from ._lib import include_path
+from ._paths import include_path
+
+# The first bytes of an object file, by format.
+_FORMATS = {b"\x7fELF": "elf", b"\xcf\xfa\xed\xfe": "macho", b"\x64\x86": "coff", b"\x64\xaa": "coff"}
+_HOST_FORMATS = {"linux": "elf", "darwin": "macho", "win32": "coff"}
+# zig's names of the systems of object files that are not for Linux.
+_ZIG_SYSTEMS = {"windows": "windows-gnu", "darwin": "macos"}
 
 # C compilers first: the sources of the C back end are C, not C++.
 _CANDIDATES = ("gcc", "clang", "cc", "g++", "clang++", "c++")
@@ -64,10 +70,13 @@ def find_cross_compiler(triple: str) -> list[str]:
     found = shutil.which(f"{name}-gcc")
     if found:
         return [found]
-    is_linux = host_cpu.machine_of(triple)[1] == "linux" and "android" not in triple
-    if is_linux and _has_zig():
-        return [*_ZIG, "-target", name.replace("i686-", "x86-")]
+    machine, system = host_cpu.machine_of(triple)
+    is_linux = system == "linux" and "android" not in triple
+    if (is_linux or system in _ZIG_SYSTEMS) and _has_zig():
+        return [*_ZIG, "-target", name.replace("i686-", "x86-") if is_linux else f"{machine}-{_ZIG_SYSTEMS[system]}"]
     get = _how_to_get(f"{name}-gcc") if is_linux else "take one from the vendor of that system"
+    if system in _ZIG_SYSTEMS:
+        get = "use zig: pip install 'tvm-classic[cross]'"
     raise TVMError(
         f"linking code for {triple} needs a compiler for that machine, but none was found: {get}; or specify one: "
         "tvmc compile --cross-compiler COMMAND, in Python fcompile=tvm.contrib.cc.cross_compiler(COMMAND)"
@@ -102,13 +111,23 @@ def run_compiler(command: Sequence[str], what: str) -> None:
         raise TVMError(f"{what} failed with status {done.returncode}\ncommand: {shlex.join(command)}\n{said}")
 
 
+def format_of(files: Sequence[str]) -> str | None:
+    """Return the format of the first object file: "elf", "macho" or "coff"; that of the host if there is none."""
+    for path in files:
+        if path.endswith((".o", ".obj")) and os.path.isfile(path):
+            with open(path, "rb") as file:
+                head = file.read(4)
+            return next((name for magic, name in _FORMATS.items() if head.startswith(magic)), None)
+    return _HOST_FORMATS.get(sys.platform)
+
+
 def create_shared(
     output: str, objects: str | Sequence[str], options: Sequence[str] | None = None, cc: str | None = None
 ) -> None:
     """Link ``objects`` (object files, C sources, archives) into the shared library ``output``."""
     files = [objects] if isinstance(objects, str) else list(objects)
     flags = ["-shared", "-fPIC", "-O2", *(source_flags() if any(f.endswith(".c") for f in files) else ())]
-    if sys.platform == "linux":
+    if format_of(files) == "elf":
         # -Bsymbolic: a function of the library that has the name of a C library function is called within the library.
         # No build id: it is a hash of the whole file, weights included, and takes several times as long as linking.
         flags += ["-Wl,-Bsymbolic", "-Wl,--build-id=none"]

@@ -18,6 +18,7 @@ from . import _lib, host_cpu
 from ._lib import lib
 from .benchmark import BenchmarkResult
 from .devices import Device
+from .graph_factory import TYPE_KEY as FACTORY
 from .packed_func import (
     PackedFunc,
     convert_to_function,
@@ -30,7 +31,9 @@ from .registry import get_device_func, get_global_func
 
 # (type key, name) -> a Python function for modules of that type, which replaces a C function of the same name; its
 # first argument is the module.
-PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
+PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
+    (FACTORY, "list_module_names"): lambda factory: [factory["get_name"]()],
+}
 
 
 class ModulePropertyMask(IntFlag):
@@ -60,6 +63,7 @@ class CodeInfo(NamedTuple):
     writes a file in one of the formats of the back end; ``objects()`` returns object files to be linked together, if
     there are several. ``to_bytes()`` returns the bytes that `load_binary` of the type key reads. ``triple`` is the
     target triple of machine code; ``needs()`` returns the name of its CPU and the CPU features that the code uses.
+    ``programs`` contains the lowered functions by target, and ``name`` their name, of a module that ``tvm.build`` made.
     """
 
     load: Callable[[], JitCode] | None = None
@@ -72,6 +76,8 @@ class CodeInfo(NamedTuple):
     triple: str = ""
     objects: Callable[[], Iterable[bytes]] | None = None
     needs: Callable[[], Mapping[str, Any]] | None = None
+    programs: Mapping[Any, Any] | None = None
+    name: str = ""
 
 
 # Type key -> a function that returns the CodeInfo of a module of this type that C code created.
@@ -299,6 +305,13 @@ class Module:
         _lib.check(lib.TVMModClearImports(self._module))
 
     # ---- properties ----
+
+    @property
+    def ir_module_by_target(self) -> Mapping[Any, Any]:
+        """The lowered functions of a module that ``tvm.build`` made, by target."""
+        if self._info.programs is None:
+            raise AttributeError("ir_module_by_target: only modules that tvm.build returned have lowered functions")
+        return self._info.programs
 
     @property
     def type_key(self) -> str:
@@ -661,12 +674,11 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
     if not os.path.isfile(name):
         raise ValueError(f"load_module: the file '{name}' does not exist")
     kind = fmt or os.path.splitext(name)[1].lstrip(".")
-    if kind in _LINKED_FORMATS | _LIBRARY_FORMATS:
-        from .export import check_needs, link_objects
+    if kind in _LINKED_FORMATS:
+        from .export import link_objects
 
-        check_needs(name)
-        if kind in _LINKED_FORMATS:
-            return link_objects(name, kind)
+        _lib.check_cpu_needs(name)
+        return link_objects(name, kind)
     if kind not in _LIBRARY_FORMATS:
         loaders = FILE_LOADERS()
         loader = loaders.get(kind) or get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)

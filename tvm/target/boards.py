@@ -68,6 +68,8 @@ MICRO_MODELS: dict[str, str] = {
     "cxd5602gg": "-mcpu=cortex-m4",
     "esp32": "",
     "imxrt10xx": "-mcpu=cortex-m7",
+    "mps2_an385": "-mcpu=cortex-m3",
+    "mps2_an386": "-mcpu=cortex-m4",
     "mps2_an521": "-mcpu=cortex-m33",
     "mps3_an547": "-mcpu=cortex-m55",
     "nrf52840": "-mcpu=cortex-m4+nodsp",

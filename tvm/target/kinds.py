@@ -179,6 +179,8 @@ register_kind(
             "workspace-byte-alignment:int"
         ),
         ("cpu",),
+        # Kernels can import and call functions in C source.
+        facts={"has_c_functions": True},
     )
 )
 register_kind(

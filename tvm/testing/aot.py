@@ -261,7 +261,7 @@ def run_and_check(
     verbose : bool, optional
         Whether the source of the program is printed.
     use_workspace_io : bool, optional
-        Whether inputs and outputs are stored in the workspace; not supported.
+        Whether the models were compiled with inputs and outputs in memory pools (``tir.usmp.use_workspace_io``).
     debug_last_error : bool, optional
         Whether the status of a run that failed is printed.
     checker : callable, optional
@@ -281,9 +281,7 @@ def run_and_check(
     """
     if runner.makefile != "default":
         raise TVMError(f"run_and_check: unknown runner '{runner.makefile}'; use 'default', which runs on this machine")
-    if use_workspace_io:
-        raise TVMError("run_and_check: inputs and outputs in the workspace (use_workspace_io) are not supported yet")
-    _check_options(models, interface_api, workspace_byte_alignment, constant_byte_alignment)
+    _check_options(models, interface_api, workspace_byte_alignment, constant_byte_alignment, use_workspace_io)
     attribute = ""
     if data_linkage is not None:
         section, alignment = data_linkage
@@ -317,14 +315,17 @@ def _folder(asked: str | None) -> Iterator[Path]:
         yield place
 
 
-def _check_options(models: Sequence[AOTCompiledTestModel], interface: str, workspace: int, constants: int) -> None:
+def _check_options(
+    models: Sequence[AOTCompiledTestModel], interface: str, workspace: int, constants: int, uses_io: bool
+) -> None:
     """Check that the arguments of the caller agree with the options with which the models were compiled."""
     for model, factory in models:
         metadata = factory.executor_codegen_metadata
         stated = {"interface-api": interface, "workspace-byte-alignment": workspace,
-                  "constant-byte-alignment": constants}  # fmt: skip
+                  "constant-byte-alignment": constants, "tir.usmp.use_workspace_io": uses_io}  # fmt: skip
         own = {"interface-api": metadata.interface_api, "workspace-byte-alignment": metadata.workspace_alignment,
-               "constant-byte-alignment": metadata.constant_alignment}  # fmt: skip
+               "constant-byte-alignment": metadata.constant_alignment,
+               "tir.usmp.use_workspace_io": bool(metadata.io_pool_allocations)}  # fmt: skip
         for option, value in stated.items():
             if own[option] != value:
                 raise TVMError(
@@ -425,7 +426,8 @@ def compile_and_run(
     )  # fmt: skip
     return run_and_check(
         compiled, runner, interface_api, debug_calculated_workspaces, workspace_byte_alignment,
-        constant_byte_alignment, data_linkage, test_dir, verbose, False, debug_last_error, checker,
+        constant_byte_alignment, data_linkage, test_dir, verbose,
+        bool(runner.pass_config.get("tir.usmp.use_workspace_io")), debug_last_error, checker,
     )  # fmt: skip
 
 

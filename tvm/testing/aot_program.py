@@ -65,7 +65,7 @@ class Program:
         main.write_text(program_text(self.models, self.extras))
         macros = [f"-D{name}={value}" for name, value in self.extras.macros.items()]
         objects.append(self._compile(main, [*_MAIN_FLAGS, *macros, f"-I{self.folder}"]))
-        self._gcc("linking the models", ["-o", str(self.binary), *map(str, objects), "-lm"])
+        self._gcc("linking the models", ["-o", str(self.binary), *map(str, objects), "-lm", "-pthread"])
 
     def _machine_code(self, model: PlainModel) -> list[Path]:
         """The object files of kernels that are not in the C file."""
@@ -160,7 +160,7 @@ def _model_lines(model: PlainModel, attribute: str) -> list[str]:
     """The buffers of a model, and the function that reads its inputs, runs it, and writes its outputs."""
     interface = model.interface
     prefix, lines = interface.prefix, []
-    tensors = {"in": interface.inputs, "out": interface.outputs}
+    tensors = {} if interface.places else {"in": interface.inputs, "out": interface.outputs}
     for kind, found in tensors.items():
         for number, tensor in enumerate(found):
             place = attribute or "__attribute__((aligned(16)))"
@@ -169,15 +169,43 @@ def _model_lines(model: PlainModel, attribute: str) -> list[str]:
         lines.append(f"static char {prefix}_pool{number}[{max(pool.nbytes, 1)}] __attribute__((aligned(64)));")
     call = _structs_call if model.header else _packed_call
     lines += [*_declarations(model), f"static int run_{prefix}(FILE* in, FILE* out) {{", "  (void)in;", "  (void)out;"]
-    for number, tensor in enumerate(interface.inputs):
-        name = f"{prefix}_in{number}"
-        lines.append(f"  if (fread({name}, 1, {tensor.nbytes}, in) != {tensor.nbytes}) return 3;")
+    lines += _mapped(model, "workspace_pools", "inputs") if interface.places else []
+    for name, size in _addresses(model, "inputs"):
+        lines.append(f"  if (fread({name}, 1, {size}, in) != {size}) return 3;")
     lines += call(model)
     lines.append("  if (status) return status;")
-    for number, tensor in enumerate(interface.outputs):
-        name = f"{prefix}_out{number}"
-        lines.append(f"  if (fwrite({name}, 1, {tensor.nbytes}, out) != {tensor.nbytes}) return 4;")
+    lines += _mapped(model, "outputs") if interface.places else []
+    for name, size in _addresses(model, "outputs"):
+        lines.append(f"  if (fwrite({name}, 1, {size}, out) != {size}) return 4;")
     return [*lines, "  return 0;", "}", ""]
+
+
+def _addresses(model: PlainModel, kind: str) -> list[tuple[str, int]]:
+    """The address and the size of each input or output: a buffer of the program, or memory in a pool."""
+    interface = model.interface
+    tensors = interface.inputs if kind == "inputs" else interface.outputs
+    if interface.places:
+        found = [f"{kind}.{member}" for member in interface.members()[kind]]
+    else:
+        found = [f"{interface.prefix}_{kind.removesuffix('puts')}{number}" for number in range(len(tensors))]
+    return [(name, tensor.nbytes) for name, tensor in zip(found, tensors)]
+
+
+def _mapped(model: PlainModel, *kinds: str) -> list[str]:
+    """The structs of a model whose inputs and outputs are stored in memory pools."""
+    prefix, lines = model.interface.prefix, []
+    for kind in kinds:
+        value = f"{prefix}_map_{kind}(&workspace_pools)"
+        lines.append(
+            f"  struct {prefix}_{kind} {kind} = {value};" if kind != "workspace_pools" else _pool_struct(model)
+        )
+    return [*lines, *(f"  (void){kind};" for kind in kinds)]
+
+
+def _pool_struct(model: PlainModel) -> str:
+    interface = model.interface
+    places = [f".{name} = {interface.prefix}_pool{i}" for i, name in enumerate(interface.members()["workspace_pools"])]
+    return f"  struct {interface.prefix}_workspace_pools workspace_pools = {{{', '.join(places)}}};"
 
 
 def _declarations(model: PlainModel) -> list[str]:
@@ -190,15 +218,13 @@ def _declarations(model: PlainModel) -> list[str]:
 def _structs_call(model: PlainModel) -> list[str]:
     interface = model.interface
     prefix, lines = interface.prefix, []
-    places = {
-        "inputs": [f"{prefix}_in{i}" for i in range(len(interface.inputs))],
-        "outputs": [f"{prefix}_out{i}" for i in range(len(interface.outputs))],
-        "workspace_pools": [f"{prefix}_pool{i}" for i in range(len(interface.pools))],
-    }
-    for kind, members in interface.members().items():
-        values = ", ".join(f".{member} = {place}" for member, place in zip(members, places[kind])) or "0"
+    for kind in () if interface.places else ("inputs", "outputs"):
+        names = (name for name, _ in _addresses(model, kind))
+        values = ", ".join(f".{member} = {name}" for member, name in zip(interface.members()[kind], names)) or "0"
         lines.append(f"  struct {prefix}_{kind} {kind} = {{{values}}};")
-    given = ", ".join(f"&{kind}" for kind in interface.members())
+    if interface.pools and not interface.places:
+        lines.append(_pool_struct(model))
+    given = ", ".join(f"&{kind}" for kind in interface.run_structs())
     return [*lines, f"  int status = {prefix}_run({given});"]
 
 

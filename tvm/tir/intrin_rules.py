@@ -127,7 +127,9 @@ def _asinh(call: Call) -> PrimExpr:
 def _acosh(call: Call) -> PrimExpr:
     x = call.args[0]
     t = x - _like(x, 1.0)
-    near = op.log1p(t + op.sqrt(t * (x + _like(x, 1.0))))
+    # The product of two large negative numbers is positive, but acosh of them is not a number, like sqrt(t).
+    square = primop.select(primop.less(x, _like(x, 1.0)), t, t * (x + _like(x, 1.0)))
+    near = op.log1p(t + op.sqrt(square))
     far = op.log(x) + _like(x, math.log(2.0))
     return primop.select(primop.greater(x, _like(x, _BIG[info(x.dtype).bits])), far, near)
 

@@ -62,7 +62,8 @@ Link = Callable[[Any, list[Any], Target], str]
 
 class LibraryFolder:
     """A folder for the libraries of candidates, which is deleted with this object; ``fcompile`` links as in
-    ``export_library``, None means the default linker."""
+    ``export_library``, None means the default linker. An ``fcompile`` with the attribute ``write_candidate`` compiles
+    too: the attribute is a function of the path, the schedule, its arguments, the target and the function's name."""
 
     def __init__(self, fcompile: Callable | None = None, options: dict[str, Any] | None = None):
         self.fcompile, self.options = fcompile, options or {}
@@ -71,10 +72,14 @@ class LibraryFolder:
     def __call__(self, schedule: Any, args: list[Any], target: Target) -> str:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="tvm_measure_")
-        with target:
-            library = build(schedule, args, target=target, name=ENTRY)
         suffix = getattr(self.fcompile, "output_format", "so")
         path = os.path.join(self._folder.name, f"{time.time_ns():x}.{suffix}")
+        write_candidate = getattr(self.fcompile, "write_candidate", None)
+        if write_candidate is not None:
+            write_candidate(path, schedule, args, target, ENTRY)
+            return path
+        with target:
+            library = build(schedule, args, target=target, name=ENTRY)
         library.export_library(path, fcompile=self.fcompile, **self.options)
         return path
 

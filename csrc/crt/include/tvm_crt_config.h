@@ -7,4 +7,9 @@
 #define TVM_CRT_ALIGNMENT 16
 #endif
 
+/* The maximum number of arguments of a function of a library. */
+#ifndef TVM_CRT_MAX_ARGS
+#define TVM_CRT_MAX_ARGS 32
+#endif
+
 #endif /* TVM_CRT_CONFIG_H_ */

@@ -9,6 +9,7 @@
 #ifndef TVM_CLASSIC_HPP_
 #define TVM_CLASSIC_HPP_
 
+#include "classic/bundle.hpp"
 #include "classic/executor.hpp"
 
 #undef TVM_CLASSIC_FAIL

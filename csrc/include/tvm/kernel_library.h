@@ -9,8 +9,8 @@
  *   }
  *
  * TVMKernelLibraryLoad, tvm.runtime.load_kernel_library in Python, and the environment variable TVM_KERNEL_LIBRARIES
- * (paths, separated by colons) load such a library. The runtime loads libtvm_acme.so from its own folder when a
- * partition needs the kernel "acme.conv2d_relu". A kernel library needs no symbol of the runtime.
+ * (paths, separated by colons, or by semicolons on Windows) load such a library. The runtime loads libtvm_acme.so from its
+ * own folder when a partition needs the kernel "acme.conv2d_relu". A kernel library needs no symbol of the runtime.
  */
 #ifndef TVM_KERNEL_LIBRARY_H_
 #define TVM_KERNEL_LIBRARY_H_

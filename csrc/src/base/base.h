@@ -1,16 +1,11 @@
-/* Utilities that every other part of the runtime may use and that depend on none of them: errors, the clock, maps,
+/* Utilities that every other part of the runtime may use and that depend on system.h alone: errors, the clock, maps,
  * JSON, hashes, the floating-point state, and the number of CPUs. The thread pool and tile registers are in
  * tvm_runtime.h. */
 #ifndef TVM_SRC_BASE_BASE_H_
 #define TVM_SRC_BASE_BASE_H_
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "../../include/tvm_runtime.h"
+#include "../system/system.h"
 
 /* ---- errors, interrupts, and the clock (error.c) ---- */
 /* Sets the last error from a format string. tvm_error has the value -1, so a function can fail with `return

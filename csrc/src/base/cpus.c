@@ -3,21 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#ifdef __linux__
-#include <sched.h>
-#endif
 
 #include "base.h"
-
-static int affinity_count(void) {
-#ifdef __linux__
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-#endif
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 ? (int)online : 1;
-}
 
 static int whole_cores(double quota, double period) {
   if (quota <= 0 || period <= 0) return INT_MAX;
@@ -103,7 +90,7 @@ int default_thread_count(void) {
   int asked = from_environment("TVM_NUM_THREADS");
   if (!asked) asked = from_environment("OMP_NUM_THREADS");
   if (asked) return asked;
-  int count = affinity_count(), quota = cgroup_count();
+  int count = system_cpu_count(), quota = cgroup_count();
   if (quota < count) count = quota;
   return count > 0 ? count : 1;
 }

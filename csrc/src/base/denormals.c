@@ -1,20 +1,11 @@
 /* Flushes denormal numbers to zero during runs of the graph executor. Arithmetic on denormals is about a hundred times
  * slower on most processors, and models produce them in large numbers (softmax of masked scores, SiLU of negative
  * numbers). Kernels that are called directly keep denormals. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base.h"
 
 /* Number of nested runs that flush in this thread, and the thread's floating-point state outside of them. */
 static _Thread_local int flushing_runs;
 static _Thread_local FloatState outside;
-
-int tvm_flush_default(bool *out) {
-  const char *text = getenv("TVM_FLUSH_DENORMALS");
-  *out = !text || !*text || !strcmp(text, "1");
-  return *out || !strcmp(text, "0") ? 0 : tvm_error("TVM_FLUSH_DENORMALS must be 0 or 1, got '%s'", text);
-}
 
 uint64_t tvm_run_begin(bool flush) {
   if (!flush) return 0;
@@ -42,10 +33,4 @@ int tvm_foreign_begin(uint64_t *inside) {
 void tvm_foreign_end(int runs, uint64_t inside) {
   flushing_runs = runs;
   if (runs) float_state_set(inside);
-}
-
-int TVMFlushDenormals(int enabled) {
-  bool on = enabled > 0;
-  if (enabled < 0 && tvm_flush_default(&on)) return -1;
-  return FLOAT_FLUSH && (float_flush(on) & FLOAT_FLUSH) == FLOAT_FLUSH;
 }

@@ -1,45 +1,15 @@
 /* The thread pool: one per process. The caller of a parallel region is thread 0. Worker i watches its own slot, so task
  * i runs on the same thread in each region and finds its data in that core's cache. */
-#include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#ifdef __linux__
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #include "base.h"
 
-/* ---- waiting until a 32-bit word changes: futex on Linux, short sleeps on other systems ---- */
 static void cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
-#endif
-}
-
-/* Returns when *word != seen, when woken, or after `milliseconds`; callers check the word again in a loop. */
-static void word_wait(_Atomic uint32_t *word, uint32_t seen, int milliseconds) {
-#ifdef __linux__
-  struct timespec limit = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, milliseconds < 0 ? NULL : &limit, NULL, 0);
-#else
-  (void)milliseconds;
-  struct timespec nap = {0, 50000};
-  if (atomic_load(word) == seen) nanosleep(&nap, NULL);
-#endif
-}
-
-static void word_wake(_Atomic uint32_t *word) {
-#ifdef __linux__
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-#else
-  (void)word;
 #endif
 }
 
@@ -138,10 +108,10 @@ static void run_share(Region *region, int thread) {
 }
 
 static void finish_share(Pool *own) {
-  if (atomic_fetch_sub(&own->running, 1) == 1 && atomic_load(&own->caller_asleep)) word_wake(&own->running);
+  if (atomic_fetch_sub(&own->running, 1) == 1 && atomic_load(&own->caller_asleep)) system_word_wake(&own->running);
 }
 
-static bool take(Slot *slot, uint32_t offered) {
+static bool take_share(Slot *slot, uint32_t offered) {
   return atomic_compare_exchange_strong(&slot->state, &offered, offered + 1);
 }
 
@@ -161,7 +131,7 @@ static uint32_t next_offer(Pool *own, Slot *slot) {
     } while (tvm_now() < until);
     atomic_store(&slot->asleep, 1);
     uint32_t state = atomic_load(&slot->state);
-    if (!is_offer(state) && !atomic_load(&own->stopping)) word_wait(&slot->state, state, -1);
+    if (!is_offer(state) && !atomic_load(&own->stopping)) system_word_wait(&slot->state, state, -1);
     atomic_store(&slot->asleep, 0);
   }
 }
@@ -173,7 +143,7 @@ static void *worker_main(void *opaque) {
   for (;;) {
     uint32_t offer = next_offer(argument.pool, slot);
     if (!is_offer(offer)) return NULL;
-    if (!take(slot, offer)) continue;
+    if (!take_share(slot, offer)) continue;
     Region *region = slot->region;
     float_state_follow(region->float_state);
     run_share(region, argument.index);
@@ -187,12 +157,7 @@ static int start_worker(Pool *own, int index) {
   WorkerArgument *argument = malloc(sizeof *argument);
   if (!argument) return tvm_error("out of memory");
   *argument = (WorkerArgument){own, index};
-  /* Block all signals in workers, so that the program's own threads handle them. */
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int status = pthread_create(&own->threads[index], NULL, worker_main, argument);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  int status = system_thread_start(&own->threads[index], worker_main, argument);
   if (status) {
     free(argument);
     return tvm_error("cannot start a worker thread: %s", strerror(status));
@@ -206,10 +171,10 @@ static void stop_pool(Pool *own) {
     /* All claimed shares have finished (the launch lock is held), so every state is odd; +2 keeps it odd and wakes
      * sleepers. */
     atomic_fetch_add(&own->slots[i].state, 2);
-    word_wake(&own->slots[i].state);
+    system_word_wake(&own->slots[i].state);
     pthread_join(own->threads[i], NULL);
   }
-  free(own);
+  system_free(own);
 }
 
 /* Requires launch_lock. If fewer threads than requested can be started, the region still runs with those. */
@@ -218,8 +183,8 @@ static Pool *current_pool(void) {
   if (pool && pool->num_threads == wanted) return pool;
   if (pool) stop_pool(pool);
   pool = NULL;
-  void *memory = NULL;
-  if (posix_memalign(&memory, CACHE_LINE, sizeof(Pool))) return NULL;
+  void *memory = system_alloc(CACHE_LINE, sizeof(Pool));
+  if (!memory) return NULL;
   memset(memory, 0, sizeof(Pool));
   Pool *fresh = memory;
   for (int i = 0; i < wanted; ++i) atomic_init(&fresh->slots[i].state, 1);
@@ -237,7 +202,7 @@ void tvm_pool_fork_child(void) {
 }
 
 __attribute__((destructor)) static void stop_at_unload(void) {
-  if (pthread_mutex_trylock(&launch_lock)) return;
+  if (!SYSTEM_JOINS_AT_UNLOAD || pthread_mutex_trylock(&launch_lock)) return;
   if (pool) stop_pool(pool);
   pool = NULL;
   pthread_mutex_unlock(&launch_lock);
@@ -260,7 +225,7 @@ static void offer_shares(Pool *own, Region *region, int shares) {
     slot->region = region;
     uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
     atomic_store(&slot->state, state + 1);
-    if (atomic_load(&slot->asleep)) word_wake(&slot->state);
+    if (atomic_load(&slot->asleep)) system_word_wake(&slot->state);
   }
 }
 
@@ -273,7 +238,7 @@ static void steal_shares(Pool *own, Region *region, int shares) {
     uint32_t state;
     while (is_offer(state = atomic_load_explicit(&slot->state, memory_order_acquire))) {
       if (until == 0) until = tvm_now() + STEAL_SECONDS;
-      if (tvm_now() >= until && take(slot, state)) {
+      if (tvm_now() >= until && take_share(slot, state)) {
         run_share(region, i);
         finish_share(own);
         break;
@@ -292,7 +257,7 @@ static void wait_for_shares(Pool *own) {
       continue;
     }
     atomic_store(&own->caller_asleep, 1);
-    if ((left = atomic_load(&own->running)) != 0) word_wait(&own->running, left, -1);
+    if ((left = atomic_load(&own->running)) != 0) system_word_wait(&own->running, left, -1);
     atomic_store(&own->caller_asleep, 0);
   }
 }
@@ -351,14 +316,14 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv *penv) {
   if (atomic_fetch_add(&region->barrier_count, 1) + 1 == (uint32_t)penv->num_task) {
     atomic_store(&region->barrier_count, 0);
     atomic_store(&region->barrier_phase, phase + 1);
-    word_wake(&region->barrier_phase);
+    system_word_wake(&region->barrier_phase);
     return 0;
   }
   double until = tvm_now() + SPIN_SECONDS;
   while (atomic_load_explicit(&region->barrier_phase, memory_order_acquire) == phase) {
     if (atomic_load(&region->failed)) return tvm_error("barrier: another task of the parallel region failed");
     if (tvm_now() < until) cpu_relax();
-    else word_wait(&region->barrier_phase, phase, 1);
+    else system_word_wait(&region->barrier_phase, phase, 1);
   }
   return 0;
 }
@@ -403,8 +368,8 @@ int TVMBackendParallelFor(FTVMParallelLambda body, void *cdata, int64_t extent) 
   if (extent == 1 || region_depth || TVMThreadPoolSize() == 1) return run_serial(body, cdata, (int)extent);
   int count = TVMThreadPoolSize();
   if (count > extent) count = (int)extent;
-  void *memory = NULL;
-  if (posix_memalign(&memory, CACHE_LINE, sizeof(Loop) + (size_t)count * sizeof(Range))) return tvm_error("out of memory");
+  void *memory = system_alloc(CACHE_LINE, sizeof(Loop) + (size_t)count * sizeof(Range));
+  if (!memory) return tvm_error("out of memory");
   Loop *loop = memory;
   loop->body = body;
   loop->cdata = cdata;
@@ -415,6 +380,6 @@ int TVMBackendParallelFor(FTVMParallelLambda body, void *cdata, int64_t extent) 
     loop->ranges[i].end = extent * (i + 1) / count;
   }
   int status = TVMBackendParallelLaunch(run_loop, loop, 0);
-  free(memory);
+  system_free(memory);
   return status;
 }

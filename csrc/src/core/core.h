@@ -94,13 +94,17 @@ Library *library_open(const char *path);
 /* Opens a library from the bytes of a file; errors name the file `path`. A `sealed` library must be a shared library
  * that ends with its checksum. */
 Library *library_open_bytes(const char *path, const unsigned char *bytes, size_t size, bool sealed);
+/* Checks that the CPU has the features that the code in a file needs (needs.c). */
+int tvm_check_needs(const char *path, const unsigned char *bytes, size_t size);
+/* Check libraries of Windows and macOS (image.c): return NULL, or why the file is not a library for this processor, which
+ * may be in `text`. */
+const char *image_check_pe(const unsigned char *bytes, size_t size, char *text, size_t room);
+const char *image_check_macho(const unsigned char *bytes, size_t size, char *text, size_t room);
 /* Reads a regular file; the caller frees the bytes. */
 int tvm_read_file(const char *path, unsigned char **out, size_t *out_size);
 /* Creates the module of an open library; takes ownership of the library, also on failure. */
 int tvm_module_of_library(Library *library, TVMModuleHandle *out);
 void library_close(Library *library);
-/* Removes temporary copies that killed processes left behind; runs once per process. */
-void library_clean(void);
 /* Returns a symbol that the library itself defines (not one of its dependencies), or NULL. */
 void *library_symbol(Library *library, const char *name);
 /* Returns a data symbol and its size in bytes. */
@@ -110,10 +114,8 @@ const void *library_data(Library *library, const char *name, size_t *out_size);
 typedef struct Object Object;
 /* Whether a file is an object file (and not a library). */
 bool object_is(const unsigned char *bytes, size_t size);
-/* Returns a symbol that this runtime library exports, or NULL. The runtime is loaded with RTLD_LOCAL, so its symbols
- * are not visible to other libraries. object_open below returns NULL and sets `why` if the file is damaged, was built
- * for another machine, or needs an undefined symbol. */
-void *library_own_symbol(const char *name);
+/* Returns NULL and sets `why` if the file is damaged, was built for another machine, or needs an undefined symbol. The
+ * object may use symbols that this runtime exports. */
 Object *object_open(const unsigned char *bytes, size_t size, char *why, size_t room);
 void object_close(Object *object);
 /* Returns a symbol that the object exports, and its size; NULL if there is none. */

@@ -1,15 +1,8 @@
-/* The device table and the CPU device. Using a device without a driver sets an error message. */
-#include <dlfcn.h>
+/* The device table. Using a device without a driver sets an error message. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include "core.h"
 
@@ -141,11 +134,11 @@ int TVMDeviceRegister(int device_type, const char *name, const TVMDeviceApi *api
 }
 
 int TVMDeviceLibraryLoad(const char *file_name) {
-  void *library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL), *address;
-  if (!library) return tvm_error("cannot open the device library: %s", dlerror());
+  void *library = system_library_open(file_name), *address;
+  if (!library) return tvm_error("cannot open the device library: %s", system_library_error());
   int (*init)(const TVMRuntimeTable *);
-  if (!(address = dlsym(library, "TVMDeviceLibraryInit"))) {
-    dlclose(library);
+  if (!(address = system_library_symbol(library, "TVMDeviceLibraryInit"))) {
+    system_library_close(library);
     return tvm_error("%s is not a device library: it does not export TVMDeviceLibraryInit", file_name);
   }
   memcpy(&init, &address, sizeof address);
@@ -250,63 +243,16 @@ void tvm_watch_call(const struct TVMFunction *func) {
 
 void *tvm_driver_library(const char *variable, const char *names) {
   const char *asked = getenv(variable);
-  if (asked && *asked) return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+  if (asked && *asked) return system_library_open(asked);
   char name[64];
   void *library = NULL;
   for (const char *at = names; *at && !library;) {
     size_t length = strcspn(at, " ");
     snprintf(name, sizeof name, "%.*s", (int)length, at);
-    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    library = system_library_open(name);
     at += length + strspn(at + length, " ");
   }
   return library;
 }
 
-/* Use huge pages for large arrays: otherwise page walks limit the speed of kernels with strided access. */
-enum { HUGE_PAGE_FROM = 2 * TVM_HUGE_PAGE };
-
-static void *cpu_alloc(DLDevice device, size_t nbytes, size_t alignment) {
-  (void)device;
-  void *data = NULL;
-  bool large = nbytes >= HUGE_PAGE_FROM || alignment >= TVM_HUGE_PAGE;
-  if (large && alignment < TVM_HUGE_PAGE) alignment = TVM_HUGE_PAGE;
-  /* Allocate at least one byte, so that empty arrays have distinct valid addresses. */
-  if (posix_memalign(&data, alignment, nbytes ? nbytes : 1)) {
-    tvm_set_error("cpu: cannot allocate %zu bytes", nbytes);
-    return NULL;
-  }
-#ifdef __linux__
-  if (large) madvise(data, nbytes, MADV_HUGEPAGE);
-#endif
-  return data;
-}
-
-static void cpu_free(DLDevice device, void *data) {
-  (void)device;
-  free(data);
-}
-
-static int cpu_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
-                    DLDevice to_device, size_t nbytes, void *stream) {
-  (void)from_device, (void)to_device, (void)stream;
-  if (nbytes) memmove((char *)to + to_offset, (const char *)from + from_offset, nbytes);
-  return 0;
-}
-
-static int cpu_sync(DLDevice device, void *stream) {
-  (void)device, (void)stream;
-  return 0;
-}
-
-static int cpu_exists(int device_id) {
-  (void)device_id;
-  return 1;
-}
-
-const DeviceApi tvm_cpu_api = {.alloc = cpu_alloc, .free = cpu_free, .copy = cpu_copy, .sync = cpu_sync, .exists = cpu_exists};
-
-void TVMReleaseFreeMemory(void) {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
+void TVMReleaseFreeMemory(void) { system_release_memory(); }

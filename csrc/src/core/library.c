@@ -2,17 +2,9 @@
  * a truncated file causes an error message instead of a bus error. */
 #include "core.h"
 
-#include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #ifdef __linux__
 #include <elf.h>
@@ -20,72 +12,9 @@
 #endif
 
 int tvm_read_file(const char *path, unsigned char **out, size_t *out_size) {
-  struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return tvm_error("cannot load library '%s': %s", path, strerror(errno));
-  if (fstat(fd, &info) || !S_ISREG(info.st_mode)) {
-    close(fd);
-    return tvm_error("cannot load library '%s': not a regular file", path);
-  }
-  size_t size = (size_t)info.st_size, done = 0;
-  unsigned char *bytes = malloc(size ? size : 1);
-  while (bytes && done < size) {
-    ssize_t got = read(fd, bytes + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += (size_t)got;
-  }
-  close(fd);
-  if (!bytes || done != size) {
-    free(bytes);
-    return tvm_error("cannot load library '%s': %s", path, bytes ? "cannot read the file" : "out of memory");
-  }
-  *out = bytes;
-  *out_size = size;
-  return 0;
+  const char *why = system_file_read(path, out, out_size);
+  return why ? tvm_error("cannot load library '%s': %s", path, why) : 0;
 }
-
-enum { LANES = 4, STEP = 8 * LANES };
-
-static uint64_t mix(uint64_t state, uint64_t word) {
-  state = (state ^ word) * 0xff51afd7ed558ccdu;
-  return state ^ state >> 32;
-}
-
-/* Mixes one word into each lane. The lanes are independent of each other, so memory bandwidth limits the speed. */
-static void mix_lanes(uint64_t *lanes, const unsigned char *at) {
-  for (int i = 0; i < LANES; ++i) {
-    uint64_t word;
-    memcpy(&word, at + 8 * i, 8);
-    lanes[i] = mix(lanes[i], word);
-  }
-}
-
-uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int count) {
-  unsigned char held[STEP];
-  uint64_t lanes[LANES], total = 0;
-  size_t holds = 0;
-  for (int i = 0; i < count; ++i) total += sizes[i];
-  for (int i = 0; i < LANES; ++i) lanes[i] = mix(total, 0x9e3779b97f4a7c15u * (i + 1));
-  for (int i = 0; i < count; ++i) {
-    const unsigned char *at = parts[i], *end = at + sizes[i];
-    /* Complete a step that began in a previous part. */
-    while (holds && at < end) {
-      held[holds++] = *at++;
-      if (holds < STEP) continue;
-      mix_lanes(lanes, held);
-      holds = 0;
-    }
-    for (; end - at >= STEP; at += STEP) mix_lanes(lanes, at);
-    while (at < end) held[holds++] = *at++;
-  }
-  uint64_t state = lanes[0];
-  for (int i = 1; i < LANES; ++i) state = mix(state, lanes[i]);
-  for (size_t i = 0; i < holds; ++i) state = mix(state, held[i]);
-  return state;
-}
-
-uint64_t TVMChecksum(const void *data, size_t size) { return TVMChecksumOfParts(&data, &size, 1); }
 
 /* Checks the checksum at the end of a library. If at least half of the magic's bytes match, the magic is damaged and the
  * library is rejected. Otherwise the library has no checksum, which is an error only if `must` is set. */
@@ -200,8 +129,9 @@ static int check_image(const char *path, const unsigned char *bytes, size_t size
 }
 #else
 static int check_image(const char *path, const unsigned char *bytes, size_t size) {
-  (void)bytes;
-  return size < 64 ? tvm_error("cannot load library '%s': the file is truncated or corrupt", path) : 0;
+  char text[128];
+  const char *why = SYSTEM_IMAGE_CHECK(bytes, size, text, sizeof text);
+  return why ? tvm_error("cannot load library '%s': %s", path, why) : 0;
 }
 #endif
 
@@ -212,7 +142,7 @@ static pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void library_close(Library *library) {
   pthread_mutex_lock(&loader_lock);
-  if (library->opened) dlclose(library->opened);
+  if (library->opened) system_copy_close(library->opened);
   object_close(library->linked);
   pthread_mutex_unlock(&loader_lock);
   free(library);
@@ -220,114 +150,14 @@ void library_close(Library *library) {
 
 void tvm_library_fork_child(void) { pthread_mutex_init(&loader_lock, NULL); }
 
-static int write_all(int fd, const unsigned char *bytes, size_t size) {
-  while (size) {
-    ssize_t done = write(fd, bytes, size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return -1;
-    bytes += done;
-    size -= (size_t)done;
-  }
-  return 0;
-}
-
-/* Removes copies of libraries that killed processes left behind. A process holds a lock on its copy as long as it
- * lives, so a copy that can be locked is unused, unless it is so new that its process may not have locked it yet. */
-static void remove_leftovers(const char *folder) {
-  enum { YOUNG_SECONDS = 60 };
-  DIR *entries = opendir(folder);
-  const struct dirent *entry;
-  while (entries && (entry = readdir(entries))) {
-    struct stat info;
-    long pid;
-    unsigned count;
-    char random[7], rest[8];
-    if (sscanf(entry->d_name, "tvm-%ld-%u-%6[A-Za-z0-9]%7s", &pid, &count, random, rest) != 4 || strcmp(rest, ".so")) continue;
-    int fd = openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) continue;
-    if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-        time(NULL) - info.st_mtime > YOUNG_SECONDS && !flock(fd, LOCK_EX | LOCK_NB))
-      unlinkat(dirfd(entries), entry->d_name, 0);
-    close(fd);
-  }
-  if (entries) closedir(entries);
-}
-
-/* Opens a copy of the library in `folder`. A folder may be mounted noexec, so the caller tries several. The counter
- * makes file names unique in this process, because the loader treats two libraries of the same name as one. */
-static void *open_copy_in(const char *folder, const unsigned char *bytes, size_t size) {
-  static atomic_uint counter;
-  char name[512];
-  int length = snprintf(name, sizeof name, "%s/tvm-%ld-%u-XXXXXX.so", folder, (long)getpid(),
-                        atomic_fetch_add(&counter, 1));
-  if (length < 0 || (size_t)length >= sizeof name) return NULL;
-  int fd = mkostemps(name, 3, O_CLOEXEC);
-  if (fd < 0) return NULL;
-  flock(fd, LOCK_EX);
-  pthread_mutex_lock(&loader_lock);
-  void *library = write_all(fd, bytes, size) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  pthread_mutex_unlock(&loader_lock);
-  close(fd);
-  unlink(name);
-  return library;
-}
-
-static const char *temporary_folder(size_t number) {
-  const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
-  if (number >= sizeof folders / sizeof *folders) return NULL;
-  return folders[number] ? folders[number] : "";
-}
-
-void library_clean(void) {
-  static atomic_flag cleaned = ATOMIC_FLAG_INIT;
-  if (atomic_flag_test_and_set(&cleaned)) return;
-  const char *folder;
-  for (size_t i = 0; (folder = temporary_folder(i)); ++i)
-    if (*folder) remove_leftovers(folder);
-}
-
-static void *own_library(int flags) {
-  Dl_info info;
-  if (!dladdr((void *)&library_clean, &info) || !info.dli_fname) return NULL;
-  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | flags);
-}
-
-void *library_own_symbol(const char *name) {
-  static _Atomic(void *) opened;
-  void *own = atomic_load(&opened);
-  if (!own) atomic_store(&opened, own = own_library(RTLD_LOCAL));
-  return own ? dlsym(own, name) : NULL;
-}
-
-/* Makes this runtime's symbols globally visible if the loader's error is about one of them; returns whether it did. */
-static bool lend_symbol(const char *why) {
-  static const char text[] = "undefined symbol: ";
-  const char *found = why ? strstr(why, text) : NULL;
-  char name[128];
-  if (!found) return false;
-  size_t length = strcspn(found += sizeof text - 1, " ,\t\n");
-  if (!length || length >= sizeof name) return false;
-  memcpy(name, found, length);
-  name[length] = 0;
-  return library_own_symbol(name) && own_library(RTLD_GLOBAL);
-}
-
-static void *open_copy(const unsigned char *bytes, size_t size) {
-  void *library = NULL;
-  const char *folder;
-  dlerror();
-  for (size_t i = 0; !library && (folder = temporary_folder(i)); ++i)
-    if (*folder) library = open_copy_in(folder, bytes, size);
-  return library;
-}
-
 static void *open_shared(const char *path, const unsigned char *bytes, size_t size, bool sealed) {
-  if (check_image(path, bytes, size) || check_seal(path, bytes, size, sealed)) return NULL;
-  library_clean();
-  void *library = open_copy(bytes, size);
-  const char *why = library ? NULL : dlerror();
-  if (!library && lend_symbol(why) && !(library = open_copy(bytes, size))) why = dlerror();
-  if (!library) tvm_set_error("cannot load library '%s': %s", path, why ? why : "found no folder for a temporary copy");
+  if (check_image(path, bytes, size) || check_seal(path, bytes, size, sealed) || tvm_check_needs(path, bytes, size))
+    return NULL;
+  system_copies_clean();
+  pthread_mutex_lock(&loader_lock);
+  void *library = system_copy_open(bytes, size);
+  if (!library) tvm_set_error("cannot load library '%s': %s", path, system_library_error());
+  pthread_mutex_unlock(&loader_lock);
   return library;
 }
 
@@ -359,40 +189,11 @@ Library *library_open(const char *path) {
   return library;
 }
 
-/* Looks up a symbol of a shared library, ignoring symbols of its dependencies. */
-#ifdef __linux__
-static void *shared_symbol(void *library, const char *name) {
-  struct link_map *map;
-  Dl_info info;
-  void *address = dlsym(library, name);
-  if (!address || dlinfo(library, RTLD_DI_LINKMAP, &map) || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP))
-    return NULL;
-  struct link_map *own;
-  return dlinfo(library, RTLD_DI_LINKMAP, &own) == 0 && own == map ? address : NULL;
-}
-
-static const void *shared_data(void *library, const char *name, size_t *out_size) {
-  Dl_info info;
-  const ElfW(Sym) *symbol = NULL;
-  void *address = shared_symbol(library, name);
-  if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) return NULL;
-  *out_size = symbol->st_size;
-  return address;
-}
-#else
-static void *shared_symbol(void *library, const char *name) { return dlsym(library, name); }
-
-static const void *shared_data(void *library, const char *name, size_t *out_size) {
-  *out_size = SIZE_MAX; /* this platform's loader does not report symbol sizes */
-  return dlsym(library, name);
-}
-#endif
-
 void *library_symbol(Library *library, const char *name) {
   size_t size;
-  return library->linked ? object_symbol(library->linked, name, &size) : shared_symbol(library->opened, name);
+  return library->linked ? object_symbol(library->linked, name, &size) : system_copy_symbol(library->opened, name, NULL);
 }
 
 const void *library_data(Library *library, const char *name, size_t *out_size) {
-  return library->linked ? object_symbol(library->linked, name, out_size) : shared_data(library->opened, name, out_size);
+  return library->linked ? object_symbol(library->linked, name, out_size) : system_copy_symbol(library->opened, name, out_size);
 }

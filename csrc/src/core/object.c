@@ -3,13 +3,12 @@
  * Tuners use it to run candidates without a linker, also on boards that have none. */
 #include "core.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
+#include <dlfcn.h>
 #include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -157,7 +156,7 @@ static int resolve_symbols(Linker *linker) {
       object->addresses[i] = (uint64_t)(uintptr_t)object->memory + linker->table;
     } else if (symbol->st_shndx == SHN_UNDEF) {
       void *address = dlsym(RTLD_DEFAULT, name);
-      object->addresses[i] = (uint64_t)(uintptr_t)(address ? address : library_own_symbol(name));
+      object->addresses[i] = (uint64_t)(uintptr_t)(address ? address : system_own_symbol(name));
       if (!object->addresses[i] && ELF64_ST_BIND(symbol->st_info) != STB_WEAK && *name)
         return refuse(linker, "it needs the symbol '%.100s', which is not defined", name);
     } else if (symbol->st_shndx == SHN_ABS) {

@@ -23,7 +23,7 @@ static int corrupt(const ParamReader *reader, const char *what) {
 static int take(ParamReader *reader, void *out, size_t size, const char *what) {
   if (reader->left < size) return corrupt(reader, what);
   if (reader->file) {
-    if (size && (out ? fread(out, 1, size, reader->file) != size : fseek(reader->file, (long)size, SEEK_CUR) != 0))
+    if (size && (out ? fread(out, 1, size, reader->file) != size : fseeko(reader->file, (long)size, SEEK_CUR) != 0))
       return corrupt(reader, "cannot read the file");
   } else {
     if (out && size) memcpy(out, reader->at, size);
@@ -106,7 +106,7 @@ static int open_reader(ParamReader *reader) {
   reader->done = 0;
   reader->left = reader->size - arrays_at;
   reader->at = reader->start ? reader->start + arrays_at : NULL;
-  if (reader->file && fseek(reader->file, (long)arrays_at, SEEK_SET)) return corrupt(reader, "cannot read the file");
+  if (reader->file && fseeko(reader->file, (off_t)arrays_at, SEEK_SET)) return corrupt(reader, "cannot read the file");
   return 0;
 }
 
@@ -120,9 +120,9 @@ int params_open(ParamReader *reader, const void *data, size_t size) {
 
 int params_open_file(ParamReader *reader, const char *path) {
   memset(reader, 0, sizeof *reader);
-  if (!(reader->file = fopen(path, "rb"))) return tvm_error("params: cannot open '%s': %s", path, strerror(errno));
-  long size = fseek(reader->file, 0, SEEK_END) ? -1 : ftell(reader->file);
-  if (size < 0 || fseek(reader->file, 0, SEEK_SET)) return tvm_error("params: cannot read '%s'", path);
+  if (!(reader->file = system_file_open(path, "rb"))) return tvm_error("params: cannot open '%s': %s", path, strerror(errno));
+  off_t size = fseeko(reader->file, 0, SEEK_END) ? -1 : ftello(reader->file);
+  if (size < 0 || fseeko(reader->file, 0, SEEK_SET)) return tvm_error("params: cannot read '%s'", path);
   reader->size = reader->left = (size_t)size;
   return open_reader(reader);
 }

@@ -1,6 +1,5 @@
 /* The function table that generated code uses, and the handling of fork. */
 #include <assert.h>
-#include <pthread.h>
 
 #include "core.h"
 
@@ -89,7 +88,7 @@ static int builtin_device_attribute(TVMValue *args, int *codes, int n, TVMValue 
 }
 
 void tvm_core_start(void) {
-  pthread_atfork(before_fork, parent_after_fork, child_after_fork);
+  system_at_fork(before_fork, parent_after_fork, child_after_fork);
   tvm_builtin("runtime.config_threadpool", builtin_config_threadpool);
   tvm_builtin("runtime.NumThreads", builtin_num_threads);
   tvm_builtin("runtime.SystemLib", builtin_system_lib);

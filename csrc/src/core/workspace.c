@@ -5,7 +5,7 @@
 
 #include "core.h"
 
-enum { HEADER = 64, SMALLEST = 4096 };
+enum { BLOCK_HEADER = 64, SMALLEST_BLOCK = 4096 };
 static const uint64_t MAGIC = 0x7476776f726b7370u;
 
 typedef struct Block {
@@ -15,7 +15,7 @@ typedef struct Block {
   atomic_bool used; /* cleared by the thread that frees the block */
   atomic_bool orphan; /* its thread has ended: release the block when it is freed */
 } Block;
-_Static_assert(sizeof(Block) <= HEADER, "the header keeps workspace memory aligned to 64 bytes");
+_Static_assert(sizeof(Block) <= BLOCK_HEADER, "the header keeps workspace memory aligned to 64 bytes");
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -36,7 +36,7 @@ static Block *find_idle(Block *first, size_t nbytes) {
   for (Block *block = first; block; block = block->next)
     if (!atomic_load(&block->used) && block->size >= nbytes && (!best || block->size < best->size)) best = block;
   /* Do not use a block that is much larger than the request: keep it for a larger request. */
-  return best && best->size / 4 <= nbytes + SMALLEST ? best : NULL;
+  return best && best->size / 4 <= nbytes + SMALLEST_BLOCK ? best : NULL;
 }
 
 void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int type_code, int type_bits) {
@@ -45,22 +45,22 @@ void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   const DeviceApi *api = tvm_device(device);
   if (!api) return NULL;
   if (api != &tvm_cpu_api)
-    return api->workspace_alloc ? api->workspace_alloc(device, (size_t)nbytes) : api->alloc(device, (size_t)nbytes, HEADER);
-  if (nbytes > PTRDIFF_MAX - HEADER) {
+    return api->workspace_alloc ? api->workspace_alloc(device, (size_t)nbytes) : api->alloc(device, (size_t)nbytes, BLOCK_HEADER);
+  if (nbytes > PTRDIFF_MAX - BLOCK_HEADER) {
     tvm_set_error("workspace: cannot allocate %llu bytes: the size exceeds the address space", (unsigned long long)nbytes);
     return NULL;
   }
   pthread_once(&once, make_key);
   Block *first = pthread_getspecific(key), *block = find_idle(first, (size_t)nbytes);
   if (!block) {
-    size_t size = nbytes < SMALLEST ? SMALLEST : ((size_t)nbytes + HEADER - 1) / HEADER * HEADER, alignment = HEADER;
+    size_t size = nbytes < SMALLEST_BLOCK ? SMALLEST_BLOCK : ((size_t)nbytes + BLOCK_HEADER - 1) / BLOCK_HEADER * BLOCK_HEADER, alignment = BLOCK_HEADER;
     /* Kernels read packed operands repeatedly, and the first-level TLB covers less than a megabyte of small pages. A
      * huge page at most doubles the allocated memory. */
-    if (size + HEADER > TVM_HUGE_PAGE / 2 && size < PTRDIFF_MAX - 2 * (size_t)TVM_HUGE_PAGE) {
+    if (size + BLOCK_HEADER > TVM_HUGE_PAGE / 2 && size < PTRDIFF_MAX - 2 * (size_t)TVM_HUGE_PAGE) {
       alignment = TVM_HUGE_PAGE;
-      size = (size + HEADER + TVM_HUGE_PAGE - 1) / TVM_HUGE_PAGE * TVM_HUGE_PAGE - HEADER;
+      size = (size + BLOCK_HEADER + TVM_HUGE_PAGE - 1) / TVM_HUGE_PAGE * TVM_HUGE_PAGE - BLOCK_HEADER;
     }
-    block = api->alloc(device, size + HEADER, alignment);
+    block = api->alloc(device, size + BLOCK_HEADER, alignment);
     if (!block) return NULL;
     block->magic = MAGIC;
     block->size = size;
@@ -69,7 +69,7 @@ void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
     pthread_setspecific(key, block);
   }
   atomic_store(&block->used, true);
-  return (char *)block + HEADER;
+  return (char *)block + BLOCK_HEADER;
 }
 
 int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
@@ -81,7 +81,7 @@ int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
     (api->workspace_free ? api->workspace_free : api->free)(device, ptr);
     return 0;
   }
-  Block *block = (Block *)((char *)ptr - HEADER);
+  Block *block = (Block *)((char *)ptr - BLOCK_HEADER);
   if (block->magic != MAGIC) return tvm_error("workspace: the freed pointer is not a workspace block");
   if (atomic_load(&block->orphan)) free(block);
   else atomic_store(&block->used, false);

@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MYFLOAT __attribute__((visibility("default")))
+#include "../../include/tvm_runtime.h"
+
+#define MYFLOAT TVM_DLL
 
 static float as_float(uint32_t bits) {
   float value;

@@ -1,9 +1,7 @@
 /* The registry of kernels, and the libraries that register them. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "external.h"
 
@@ -79,11 +77,11 @@ static int is_new_library(void *library) {
 }
 
 int TVMKernelLibraryLoad(const char *file_name) {
-  void *library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL), *address;
-  if (!library) return tvm_error("cannot open the kernel library: %s", dlerror());
+  void *library = system_library_open(file_name), *address;
+  if (!library) return tvm_error("cannot open the kernel library: %s", system_library_error());
   int (*init)(const TVMKernelRuntime *);
-  if (!(address = dlsym(library, "TVMKernelLibraryInit"))) {
-    dlclose(library);
+  if (!(address = system_library_symbol(library, "TVMKernelLibraryInit"))) {
+    system_library_close(library);
     return tvm_error("%s is not a kernel library: it does not export TVMKernelLibraryInit", file_name);
   }
   int fresh = is_new_library(library);
@@ -98,11 +96,13 @@ int TVMKernelLibraryLoad(const char *file_name) {
 static int load_given_libraries(void) {
   const char *given = getenv("TVM_KERNEL_LIBRARIES");
   if (!given || !*given) return 0;
-  char *paths = strdup(given), *rest = paths;
+  char *paths = strdup(given);
   if (!paths) return tvm_error("out of memory");
   int status = 0;
-  for (char *path; !status && (path = strsep(&rest, ":"));)
+  for (char *path = paths, *end; path && !status; path = end) {
+    if ((end = strchr(path, SYSTEM_PATH_SEPARATOR))) *end++ = 0;
     if (*path) status = TVMKernelLibraryLoad(path);
+  }
   free(paths);
   return status;
 }
@@ -110,13 +110,10 @@ static int load_given_libraries(void) {
 /* Loads libtvm_<prefix>.so from the folder of this runtime, if there is such a file. */
 static int load_library_of(const char *prefix) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
-  Dl_info here;
-  char path[4096];
-  if (strspn(prefix, letters) != strlen(prefix) || !dladdr((void *)(size_t)&lock, &here) || !here.dli_fname) return 0;
-  const char *end = strrchr(here.dli_fname, '/');
-  int length = snprintf(path, sizeof path, "%.*s/libtvm_%s.so", end ? (int)(end - here.dli_fname) : 1, end ? here.dli_fname : ".", prefix);
-  if (length < 0 || (size_t)length >= sizeof path || access(path, R_OK)) return 0;
-  return TVMKernelLibraryLoad(path);
+  char name[96], path[4096];
+  if (strspn(prefix, letters) != strlen(prefix)) return 0;
+  snprintf(name, sizeof name, "libtvm_%s.so", prefix);
+  return system_file_beside(name, path, sizeof path) ? TVMKernelLibraryLoad(path) : 0;
 }
 
 static bool find(StringMap *map, const char *name, void *out, size_t size) {

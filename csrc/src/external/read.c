@@ -211,8 +211,8 @@ int partition_read(const char *bytes, size_t size, Partition **out) {
   if (!p) return tvm_error("out of memory");
   pthread_mutex_init(&p->lock, NULL);
   p->size = size;
-  int status = (p->symbol = strndup(symbol.data, symbol.size)) && (p->bytes = malloc(size)) ? 0 : tvm_error("out of memory");
-  if (!status) memcpy(p->bytes, bytes, size);
+  int status = (p->symbol = calloc(symbol.size + 1, 1)) && (p->bytes = malloc(size)) ? 0 : tvm_error("out of memory");
+  if (!status) memcpy(p->symbol, symbol.data, symbol.size), memcpy(p->bytes, bytes, size);
   if (!status && params.size) status = TVMParamsLoad(params.data, params.size, &p->params);
   if (!status) status = json_parse(text.data, text.size, &p->json);
   if (!status) status = read_graph(p);

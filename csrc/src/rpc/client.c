@@ -1,7 +1,6 @@
 /* The client side of a session: the session number, the driver of its devices, and its functions and modules. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "rpc.h"
 
@@ -57,7 +56,7 @@ static void fork_child(void) {
     pthread_mutex_init(&ep->free_lock, NULL);
     ep->dead = true;
     strcpy(ep->why, "RPCError: the session belongs to the parent process; connect again after the fork");
-    if (ep->fd >= 0) close(ep->fd);
+    if (ep->fd >= 0) system_socket_close(ep->fd);
     ep->fd = -1;
   }
 }

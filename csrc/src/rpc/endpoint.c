@@ -1,7 +1,6 @@
 /* One end of a session: sends requests to the other side and serves its requests. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "rpc.h"
 
@@ -11,6 +10,7 @@ Endpoint *endpoint_new(int fd, bool serves, uint64_t max_message, double seconds
   atomic_init(&ep->refs, 1);
   ep->number = -1;
   ep->fd = fd;
+  system_socket_adopt(fd);
   ep->serves = serves;
   ep->max_message = max_message;
   ep->seconds = seconds;
@@ -29,7 +29,7 @@ void endpoint_retain(Endpoint *ep) { atomic_fetch_add_explicit(&ep->refs, 1, mem
 void endpoint_release(Endpoint *ep) {
   if (atomic_fetch_sub_explicit(&ep->refs, 1, memory_order_acq_rel) != 1) return;
   if (!ep->dead && !ep->serves) frame_send(ep, RPC_CLOSE, NULL, NULL, 0);
-  if (ep->fd >= 0) close(ep->fd);
+  if (ep->fd >= 0) system_socket_close(ep->fd);
   tvm_rpc_unlist(ep->number);
   for (size_t i = 0; i < ep->slot_count; ++i)
     if (ep->slots[i].value) tvm_release_value((TVMValue){.v_handle = ep->slots[i].value}, ep->slots[i].code);

@@ -1,4 +1,7 @@
 /* The handshake of a session on the server's side. All fields have a fixed or limited length. */
+#include "rpc.h"
+
+#if SYSTEM_HAS_FORK
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -9,8 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "rpc.h"
 
 static const char HELLO[8] = {'T', 'V', 'M', 'R', 'P', 'C', '1', '\n'};
 
@@ -172,3 +173,4 @@ void handshake_turn_away(int fd) {
   memcpy(answer + sizeof HELLO, &away, 4);
   send(fd, answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
+#endif

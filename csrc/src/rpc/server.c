@@ -1,5 +1,8 @@
 /* The RPC server: one process for each connection, which supervises a separate process for its session. For the reasons
  * see docs/decisions/043. */
+#include "rpc.h"
+
+#if SYSTEM_HAS_FORK
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +25,6 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
-
-#include "rpc.h"
 
 #ifndef POLLRDHUP
 #define POLLRDHUP 0
@@ -513,7 +514,7 @@ static int make_folder(Server *server) {
 
 static int open_server(Server *server) {
   remove_left_over();
-  library_clean(); /* once per server instead of once per session */
+  system_copies_clean(); /* once per server instead of once per session */
   if (make_folder(server)) return tvm_error("rpc server: cannot create a folder for sessions: %s", strerror(errno));
   void *shared = mmap(NULL, sizeof(atomic_uint), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   server->sessions = shared;
@@ -551,3 +552,19 @@ int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *given) {
   close_server(&server);
   return status;
 }
+#else
+static int unsupported(void) {
+  return tvm_error("RPCError: the RPC server runs each session in a forked process, which this system does not support; "
+                   "run the server on Linux or macOS (this system can be a client)");
+}
+
+int TVMRPCServe(int fd, const TVMRPCServerOptions *options) {
+  (void)fd, (void)options;
+  return unsupported();
+}
+
+int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *options) {
+  (void)listen_fd, (void)options;
+  return unsupported();
+}
+#endif

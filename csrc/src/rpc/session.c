@@ -1,16 +1,7 @@
 /* Additional services of a session: memory, timing, and files in its folder. Registered in the process that serves. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <unistd.h>
-
 #include "rpc.h"
+
+#include <string.h>
 
 /* The functions that clients of a measure-only server may call. */
 static const char *const MEASURING[] = {
@@ -24,6 +15,18 @@ bool rpc_is_measuring(const char *name) {
     if (!strcmp(MEASURING[i], name)) return true;
   return false;
 }
+
+#if SYSTEM_HAS_FORK
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #define PACKED(function)                                                                                             \
   static int function(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self)
@@ -304,3 +307,4 @@ int rpc_register_session(const SessionFiles *given) {
   }
   return 0;
 }
+#endif

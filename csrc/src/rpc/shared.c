@@ -1,6 +1,12 @@
 /* Shared memory between the two ends of a session on one machine: large copies use it, in chunks, instead of the
  * socket. The client creates the memory and sends its location; the server returns the content as proof that it mapped
  * the same memory. This detects tunnels, whose remote end only appears to be on the same machine. */
+
+#include "rpc.h"
+
+enum { SHARED_BYTES = 4 << 20, SHARED_LEAST = 64 << 10, TOKEN = 32 };
+
+#ifdef __linux__
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -9,14 +15,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include "rpc.h"
-
-enum { SHARED_BYTES = 4 << 20, SHARED_LEAST = 64 << 10, TOKEN = 32 };
-
-#ifdef __linux__
 #include <sys/syscall.h>
+#include <unistd.h>
 
 /* Uses the system call, because memfd_create needs glibc 2.27 and packages are built for older versions. */
 static int memory_file(void) { return (int)syscall(SYS_memfd_create, "tvm_rpc", MFD_CLOEXEC | MFD_ALLOW_SEALING); }

@@ -1,5 +1,8 @@
 /* A server's connection to its tracker: Apache TVM's messages (a length and JSON), after a proof of the secret if there
  * is one. */
+#include "rpc.h"
+
+#if SYSTEM_HAS_FORK
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -9,8 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "rpc.h"
 
 enum { TRACKER_MAGIC = 0x2F271, TRACKER_SECRET_MAGIC = 0x2F272, CODE_PUT = 3, CODE_UPDATE_INFO = 5, CODE_PENDING = 7 };
 enum { TRACKER_SECONDS = 3, MOST_REPLY = 1 << 20 };
@@ -163,3 +164,4 @@ int proxy_call(Tracker *proxy, const ServerOptions *options) {
   }
   return -1;
 }
+#endif

@@ -1,13 +1,8 @@
 /* Message buffers, frames on a socket, and the table of handles. Received data is checked before it is used. */
-#include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "rpc.h"
 
@@ -86,18 +81,17 @@ int endpoint_fail(Endpoint *ep, const char *format, ...) {
     va_end(args);
     ep->dead = true;
     /* shutdown wakes readers on the other side; the file descriptor is closed together with the endpoint. */
-    if (ep->fd >= 0) shutdown(ep->fd, SHUT_RDWR);
+    if (ep->fd >= 0) system_socket_stop(ep->fd);
   }
   return tvm_error("%s", ep->why);
 }
 
 /* Waits until the socket can be read or written. Ctrl-C ends the session, because the reply would still arrive later. */
-static int wait_for(Endpoint *ep, short events) {
+static int wait_for(Endpoint *ep, bool is_write) {
   for (;;) {
-    struct pollfd one = {ep->fd, events, 0};
-    int ready = poll(&one, 1, 50);
+    int ready = system_socket_wait(ep->fd, is_write, 50);
     if (ready > 0) return 0;
-    if (ready < 0 && errno != EINTR) return endpoint_fail(ep, "RPCError: waiting for the other side failed: %s", strerror(errno));
+    if (ready < 0) return endpoint_fail(ep, "RPCError: waiting for the other side failed: %s", system_socket_error());
     if (!ep->serves && tvm_interrupt_check()) {
       ErrorRecord why;
       tvm_error_save(&why);
@@ -110,23 +104,21 @@ static int wait_for(Endpoint *ep, short events) {
   }
 }
 
-static int write_parts(Endpoint *ep, struct iovec *parts, int count) {
+static int write_parts(Endpoint *ep, SystemPart *parts, int count) {
   while (count) {
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-    ssize_t done = sendmsg(ep->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      if (wait_for(ep, POLLOUT)) return -1;
+    ptrdiff_t done = system_socket_send(ep->fd, parts, count);
+    if (done == SYSTEM_SOCKET_BUSY) {
+      if (wait_for(ep, true)) return -1;
       continue;
     }
-    if (done < 0 && errno == EINTR) continue;
     /* The other side's last message, such as the error that ended the session, may still be unread. Otherwise reading
      * fails. */
-    if (done < 0 && (errno == EPIPE || errno == ECONNRESET)) return 0;
-    if (done < 0) return endpoint_fail(ep, "RPCError: the session has ended: %s", strerror(errno));
-    for (; count && (size_t)done >= parts->iov_len; ++parts, --count) done -= (ssize_t)parts->iov_len;
+    if (done == SYSTEM_SOCKET_GONE) return 0;
+    if (done < 0) return endpoint_fail(ep, "RPCError: the session has ended: %s", system_socket_error());
+    for (; count && (size_t)done >= parts->size; ++parts, --count) done -= (ptrdiff_t)parts->size;
     if (count) {
-      parts->iov_base = (char *)parts->iov_base + done;
-      parts->iov_len -= (size_t)done;
+      parts->data = (const char *)parts->data + done;
+      parts->size -= (size_t)done;
     }
   }
   return 0;
@@ -134,15 +126,14 @@ static int write_parts(Endpoint *ep, struct iovec *parts, int count) {
 
 static int read_some(Endpoint *ep, void *to, size_t size, size_t *out) {
   for (;;) {
-    ssize_t got = recv(ep->fd, to, size, MSG_DONTWAIT);
+    ptrdiff_t got = system_socket_receive(ep->fd, to, size);
     if (got > 0) {
       *out = (size_t)got;
       return 0;
     }
     if (got == 0) return endpoint_fail(ep, "RPCError: the session has ended: the other side closed the connection");
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return endpoint_fail(ep, "RPCError: the session has ended: %s", strerror(errno));
-    if (wait_for(ep, POLLIN)) return -1;
+    if (got != SYSTEM_SOCKET_BUSY) return endpoint_fail(ep, "RPCError: the session has ended: %s", system_socket_error());
+    if (wait_for(ep, false)) return -1;
   }
 }
 
@@ -171,8 +162,8 @@ int frame_send(Endpoint *ep, uint32_t kind, const Bytes *body, const void *more,
   pthread_mutex_unlock(&ep->free_lock);
   put_head(free_head, RPC_FREE, 8 * count);
   put_head(head, kind, size + more_size);
-  struct iovec parts[5] = {{free_head, RPC_HEAD}, {frees, 8 * count}, {head, RPC_HEAD}, {body ? body->data : NULL, size},
-                           {(void *)(uintptr_t)more, more_size}};
+  SystemPart parts[5] = {{free_head, RPC_HEAD}, {frees, 8 * count}, {head, RPC_HEAD}, {body ? body->data : NULL, size},
+                           {more, more_size}};
   int status = write_parts(ep, count ? parts : parts + 2, count ? 5 : 3);
   free(frees);
   return status;

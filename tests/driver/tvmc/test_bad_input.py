@@ -124,7 +124,7 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     )
     refused(4, "the compiler 'no-such-cc' was not found", *compile_, "--cross-compiler", "no-such-cc")
     refused(4, "Need unpacked-api == false", *compile_, "--executor", "aot", "--executor-aot-unpacked-api", "1")
-    refused(4, "executor graph requires the runtime cpp, got crt", *compile_, "--runtime", "crt")
+    refused(4, "runtime crt requires Model Library Format; use --output-format mlf", *compile_, "--runtime", "crt")
     refused(4, "does not list the targets", *compile_, "--workspace-pools", "sram")
     refused(4, "memory pools", *compile_, "--workspace-pools", "sram", "--workspace-pools-targets", "sram:llvm")
     refused(4, "letters, digits and underscores", *compile_, "--module-name", "a/b")

@@ -10,7 +10,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from tvm import relay
+from tvm import __version__, relay
 from tvm.driver import tvmc
 from tvm.driver.tvmc.main import _main
 from tvm.micro.model_library_format import export_model_library_format
@@ -68,7 +68,8 @@ def test_project_dir_needs_model_library_format(package):
 def test_info(mlf, capsys):
     assert _main(["info", "--kernels", mlf]) == 0
     said = capsys.readouterr().out
-    assert "executor aot" in said and "data: 1x3x9x7 float32" in said and "output: 1x4 float32" in said
+    assert f"made by  tvm {__version__}, executor aot" in said
+    assert "data: 1x3x9x7 float32" in said and "output: 1x4 float32" in said
     assert "bytes for intermediate results, 772 for inputs and outputs" in said and "tvmgen_default_fused" in said
 
 

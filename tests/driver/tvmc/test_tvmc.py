@@ -79,7 +79,9 @@ def test_python_interface_of_the_guides(model_path, tmp_path):
 
 @pytest.mark.slow("compiles and runs a whole network")
 @pytest.mark.skipif(not DEMO.exists(), reason="the demo's model is not in this tree")
-def test_a_photo_is_named(tmp_path, capsys):
+def test_a_photo_is_named(tmp_path, capsys, monkeypatch, sharing_compiled_models):
+    monkeypatch.setenv("TVM_CACHE_DIR", sharing_compiled_models["TVM_CACHE_DIR"])
+    monkeypatch.delenv("TVM_NO_CACHE", raising=False)
     path = str(tmp_path / "m.tar")
     shapes = ["--input-shapes", "data:[1,3,224,224]"]
     assert _main(["compile", "--output", path, *shapes, str(DEMO / "mobilenet_v2.onnx")]) == 0

@@ -12,8 +12,6 @@ from tvm.relay.backend.any_blocks import shared_form
 from tvm.relay.op.nn.packed import contrib_depthwise_conv2d_nchwc
 from tvm.topi.testing import conv2d_nchw_python, depthwise_conv2d_python_nchw
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 RNG = np.random.default_rng(11)
 
 

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import tvm
-from tests.cpus import OLDER
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.error import TVMError
-from tvm.runtime import host_cpu
 
 
 @pytest.fixture(scope="module")
@@ -82,17 +80,6 @@ def test_a_model_without_its_parameters_is_exported(model, tmp_path, suffix):
     # The factory as a module of the runtime is exported whole.
     lib.module.export_library(path)
     check(graph_executor.GraphModule(tvm.runtime.load_module(path)["default"](tvm.cpu())), weight)
-
-
-@pytest.mark.parametrize("suffix", [".so", ".tar"])
-def test_a_file_states_the_features_of_the_cpu_that_its_code_uses(tmp_path, suffix, monkeypatch):
-    x = relay.var("x", shape=(4,))
-    path = str(tmp_path / f"older{suffix}")
-    relay.build(tvm.IRModule.from_expr(relay.exp(x)), f"llvm -mcpu={OLDER}").export_library(path)
-    assert tvm.runtime.load_module(path)["get_graph_params"]() == {}
-    monkeypatch.setattr(host_cpu, "_flags", lambda: frozenset({"none"}))
-    with pytest.raises(TVMError, match=rf"compiled for cpu {OLDER}, but this machine lacks .*; compile it here"):
-        tvm.runtime.load_module(path)
 
 
 def test_debug_create_names_the_model(model):

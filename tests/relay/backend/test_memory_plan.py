@@ -13,8 +13,6 @@ from tvm.contrib import graph_executor
 from tvm.relay.backend.from_relay import written_over
 from tvm.relay.backend.memory_plan import Entry, Step, plan
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 rng = np.random.default_rng(11)
 
 

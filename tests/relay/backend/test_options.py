@@ -36,7 +36,7 @@ def test_what_there_is_is_taken(executor, runtime):
         ({"executor": Executor("aot", {"interface-api": "other"})}, 'interface-api of aot must be "packed" or "c"'),
         ({"executor": "vm"}, 'Executor "vm" is not defined; available: graph, aot'),
         ({"executor": 3}, "executor: expected a Executor or its name, got 3"),
-        ({"runtime": Runtime("crt")}, "executor graph requires the runtime cpp, got crt"),
+        ({"runtime": Runtime("crt")}, "executor graph with runtime crt requires target c, got llvm"),
         ({"runtime": Runtime("cpp", {"system-lib": True})}, "option system-lib of cpp is not supported yet"),
         ({"runtime": "rust"}, 'Runtime "rust" is not defined'),
         ({"workspace_memory_pools": WorkspaceMemoryPools([WorkspacePoolInfo("sram", [tvm.target.Target("llvm")])])},
@@ -58,7 +58,7 @@ def test_options_are_checked_when_they_are_given():
     with pytest.raises(tvm.TVMError, match='should have type "runtime.String" but instead found "IntImm"'):
         Executor("aot", {"interface-api": True})
     assert Executor.list_registered_options("aot")["interface-api"] == "runtime.String"
-    assert Runtime.list_registered_options(Runtime("crt")) == {"system-lib": "IntImm"}
+    assert Runtime.list_registered_options(Runtime("crt")) == {"system-lib": "IntImm", "parallel-for": "IntImm"}
     with pytest.raises(tvm.TVMError, match='Executor "other" is not defined'):
         Executor.list_registered_options("other")
 

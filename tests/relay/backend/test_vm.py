@@ -14,8 +14,6 @@ from tvm.runtime import vm
 from tvm.runtime.container import ADT
 from tvm.runtime.profiler_vm import VirtualMachineProfiler
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def machine(program, **options) -> vm.VirtualMachine:
     mod = relay.parse(program) if isinstance(program, str) else program

@@ -15,8 +15,6 @@ from tvm.topi.cpu import convolutions
 from tvm.topi.nn.winograd import transform_filters
 from tvm.topi.schedule.cpu import schedule_for
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 FLOATS = np.random.default_rng(3)
 
 

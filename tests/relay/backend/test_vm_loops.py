@@ -13,8 +13,6 @@ from tvm import relay
 from tvm.runtime.container import ADT
 from tvm.runtime.vm import VirtualMachine
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def parsed(text):
     return relay.parse('#[version = "0.0.5"]\n' + text)

@@ -13,8 +13,6 @@ from tvm.relay.backend.vm.caller_sizes import with_sizes_of_callers
 from tvm.relay.backend.vm.compiler import prepared
 from tvm.relay.prelude import Prelude
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 VECTOR = relay.TensorType((relay.Any(),), "int32")
 
 

@@ -63,6 +63,7 @@ def test_a_larger_model_agrees_with_onnxruntime(rng):
 
 
 @pytest.mark.slow("imports, compiles and runs a whole network")
+@pytest.mark.usefixtures("quick_code")
 def test_the_quantized_model_agrees_within_one_step_when_fully_optimized(rng):
     """onnxruntime computes with integers; sums that fall halfway between two steps must go to the same side, or 50
     layers make that four steps. On x86 it adds all constant parts first, in single precision, which brings some sums

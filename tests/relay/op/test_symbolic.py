@@ -50,6 +50,8 @@ REFUSED = {
     "nn.contrib_conv1d_NCWc": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_NCHWc_int8": "made by AlterOpLayout for known sizes only",
     "nn.contrib_depthwise_conv2d_NCHWc_int8": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_conv2d_NHWC_int8": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_depthwise_conv2d_NHWC_int8": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_transpose_NCHWc": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_winograd_planes": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_winograd_tiles": "made for searches, of known sizes only",

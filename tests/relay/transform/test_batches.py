@@ -9,8 +9,6 @@ import tvm
 from tvm import relay
 from tvm.relay.transform import ChangeBatch, DivToMul, FlexibleShapeDispatch
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 rng = np.random.default_rng(4)
 W = rng.standard_normal((5, 6)).astype("float32")
 

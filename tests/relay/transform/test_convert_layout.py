@@ -11,8 +11,6 @@ from tvm.ir.visit import post_order
 from tvm.relay import transform
 from tvm.relay.transform.infer_layout_utils import InferCorrectLayoutOutput
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 NCHW = {"nn.conv2d": ["NCHW", "default"]}
 
 

@@ -15,8 +15,6 @@ from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay.transform import fuse_ops
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 SIZES = (1, 2, 5, 15, 16, 17, 31, 32, 33, 64, 97, 128, 197, 256, 384, 1000, 1031)
 OPERATORS = ("softmax", "log_softmax", "layer_norm", "l2_normalize")
 # How far from NumPy: the difference of two large logarithms is small, and what rounding leaves of the differences in a

@@ -23,8 +23,6 @@ from tvm.relay.infer import dims, infer_type
 from tvm.relay.pipeline import fusion
 from tvm.relay.transform.sink_reshape import SinkReshape, groups_of, moved_shape
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def sunk(*outs, before=lambda mod: mod):
     body = outs[0] if len(outs) == 1 else relay.Tuple(list(outs))

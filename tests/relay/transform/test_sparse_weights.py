@@ -11,8 +11,6 @@ from tvm.contrib import graph_executor
 from tvm.relay.analysis import sparse_dense as analysis
 from tvm.relay.data_dep_optimization import bsr_dense, simplify_fc_transpose
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def run(func, params, **data):
     mod = tvm.IRModule.from_expr(func)

@@ -10,8 +10,6 @@ from tvm import relay
 from tvm.contrib.graph_executor import GraphModule
 from tvm.relay.transform.straight_graph import straighten
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 X = np.array([1.0, -2.0, 3.0], "float32")
 
 

@@ -80,3 +80,11 @@ def test_dynamic_dimensions_and_other_functions_are_rejected():
     y, p = relay.var("y", shape=(3,)), relay.var("p", shape=(3,))
     with pytest.raises(ValueError, match="is not primitive; the pass takes graphs"):
         annotated(relay.Function([y], relay.Function([p], relay.exp(p))(y)))
+
+
+def test_a_composite_function_inside_a_primitive_function():
+    x, y, given = (relay.var(name, shape=(1, 2, 2, 4), dtype="int8") for name in ("x", "y", "input"))
+    inner = relay.Function([x], relay.nn.max_pool2d(x, pool_size=(2, 2), layout="NHWC"))
+    outer = relay.Function([y], relay.Call(inner.with_attr("Composite", "my_composite_func"), [y]))
+    main = annotated(relay.Function([given], outer.with_attr("Primitive", 1)(given)))
+    assert used(main) == [[1 * 2 * 2 * 4 + 1 * 1 * 1 * 4]]

@@ -12,8 +12,6 @@ from tvm.ir.op import OPS
 from tvm.relay.infer import infer_type
 from tvm.relay.transform.wide_sums import WideSums
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def widened(e: relay.Expr) -> relay.Expr:
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(e), e)))

@@ -15,8 +15,6 @@ from tvm.relay.transform import cpu, gpu
 from tvm.topi.cpu import winograd
 from tvm.topi.gpu import winograd as gpu_winograd
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 # The choice asks for the machine; these tests are about one.
 TARGET = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=2")
 NAME = "nn.contrib_conv2d_winograd_NCHWc"

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from interpreter import Interpreter, Memory
 
+import tvm
 from tvm.error import TVMError
 from tvm.ir.module import IRModule
 from tvm.ir.op import Op
 from tvm.ir.prim import Call, Var, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
-from tvm.tir.stmt import BufferStore, Evaluate, For, seq
+from tvm.tir.stmt import BufferStore, Evaluate, For, ForKind, seq
 from tvm.tir.transform.make_packed_api import make_packed_api_module
 from tvm.tir.transform.storage_flatten import storage_flatten
 
@@ -173,3 +174,16 @@ def test_returned_value_goes_through_the_result():
     body = seq(Evaluate(Call("int32", Op.get("tir.ret"), (a[0] + a[1],))))
     raw = build(PrimFunc([a], body))["add_compute_"]
     assert [p.name for p in raw.params] == ["A", "out_ret_value", "out_ret_tcode"]
+
+
+def test_a_negative_number_is_a_value_and_not_a_status():
+    func = PrimFunc([], Evaluate(Call("int32", Op.get("tir.ret"), (const(-1, "int32"),))))
+    found = tvm.build(func.with_attr("global_symbol", "f"), target="llvm")
+    assert found["f"]() == -1
+
+
+def test_a_return_from_one_task_of_a_parallel_loop_is_refused():
+    inner = Evaluate(Call("int32", Op.get("tir.ret"), (const(1, "int32"),)))
+    loop = For(Var("i", "int32"), const(0, "int32"), const(8, "int32"), ForKind.PARALLEL, inner)
+    with pytest.raises(TVMError, match="add: tir.ret cannot be used in parallel scope, where it ends only one task"):
+        build(PrimFunc([], loop))

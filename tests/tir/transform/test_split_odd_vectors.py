@@ -68,6 +68,7 @@ def test_other_types(dtype):
     np.testing.assert_array_equal(run(vectorized(b), [a, b], values), wanted)
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("lanes", [24, 48])
 def test_sums_stay_in_registers(lanes):
     """LLVM would carry a sum of 48 lanes as 48 scalars from step to step."""

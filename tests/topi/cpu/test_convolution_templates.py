@@ -243,6 +243,7 @@ def pointwise_loop(mcpu: str, channels: int, size: int) -> tuple[list[str], int]
     return body[1 : end + 1], int(np.prod(config["tile"]))
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("channels, size", [(512, 14), (1024, 7), (128, 56)], ids=str)
 def test_products_load_half_of_the_elements_themselves_and_spill_nothing(channels, size):
     loop, products = pointwise_loop("skylake-avx512", channels, size)
@@ -257,6 +258,7 @@ def test_products_load_half_of_the_elements_themselves_and_spill_nothing(channel
     assert len(loop) <= len(fused) // products * (products + 7 + 2 + 2) + 6
 
 
+@pytest.mark.usual_code
 def test_products_of_older_vectors_load_no_elements():
     loop, _ = pointwise_loop("haswell", 512, 14)
     assert any(line.startswith("vfmadd") for line in loop) and not any("{1to" in line for line in loop)

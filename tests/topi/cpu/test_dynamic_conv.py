@@ -281,6 +281,7 @@ def assembly_of(blocks, filters, window, stride):
     return tvm.build(kernel.module, target=X86).get_source("asm").splitlines()
 
 
+@pytest.mark.usual_code
 def test_code_of_operands_in_memory():
     """The loop over channels of an open 1x1 convolution loads every second element by two multiplications."""
     products = [line for line in assembly_of(12, 64, window=1, stride=1) if "vfmadd" in line and "{1to16}" in line]
@@ -299,6 +300,7 @@ def test_tiles_of_winograd_where_vectors_are_long(usual_machine):
     assert [winograd_any_image.run_length(c, machine) for c in (64, 128, 256, 512)] == [12, 10, 10, 14]
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("channels, filters", [(32, 32), (64, 64), (128, 128), (256, 256), (512, 128), (1024, 32)])
 def test_winograd_of_any_image_has_runs_for_any_number_of_channels(channels, filters):
     height, width = (tvm.tir.SizeVar(name, "int64") for name in ("height", "width"))
@@ -347,6 +349,7 @@ def test_filters_of_winograd_that_exceed_the_cache(monkeypatch, shared, classes)
     assert orders_of == ([("groups", groups)] * classes + [("matrices", groups // 2)])
 
 
+@pytest.mark.usual_code
 def test_code_of_pixels_with_addresses_of_their_own():
     """The loop over channels adds nothing to the addresses of pixels and loads none of them."""
     lines = assembly_of(32, 512, window=3, stride=2)

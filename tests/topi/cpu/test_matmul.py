@@ -42,6 +42,7 @@ def dense(m, k, n, target):
         return schedule_for([c], target), [a, b, c]
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("m, k, n", [(128, 768, 768), (197, 768, 3072), (1, 512, 1024), (49, 384, 384)])
 def test_the_inner_loop_only_multiplies_and_loads(m, k, n):
     s, args = dense(m, k, n, AVX512)

@@ -1,14 +1,11 @@
 """Products of pairs (``smmla``, ``bfmmla``): right under an emulator, in registers, refused where there are none."""
 
-import platform
-import sys
-from pathlib import Path
-
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tvm
+from tests.topi.cpu.pair_emulation import session
 from tvm import te
 from tvm.topi.cpu import pair_products
 
@@ -46,16 +43,7 @@ def operands(row, m, n, blocks, steps):
 
 @pytest.fixture(scope="module")
 def machine():
-    """A session with a machine that has the instructions: the C server under qemu-user."""
-    sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
-    import cross_check
-
-    if platform.machine() not in ("aarch64", "x86_64"):
-        pytest.skip("qemu-user is for Linux on common machines")
-    command = cross_check.command_of(cross_check.MACHINES["aarch64, Neoverse-V1"], Path("/usr"))
-    if isinstance(command, str):
-        pytest.skip("a machine with products of pairs wants qemu-user and a C compiler for aarch64")
-    with cross_check.session(command) as remote:
+    with session() as remote:
         yield remote
 
 
@@ -75,6 +63,7 @@ def test_products_are_exact(row, machine, tmp_path):
     np.testing.assert_array_equal(out.numpy(), want)
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("row", pair_products.INSTRUCTIONS, ids=NAMES)
 def test_a_register_tile_is_loaded_once_and_not_spilled(row):
     schedule, args = matmul(row, 64, 64, 4, 16, (8, 8))
@@ -103,3 +92,14 @@ def test_odd_rows_and_columns_are_refused():
     for m, n in ((3, 2), (2, 5), (0, 2)):
         with pytest.raises(ValueError, match=f"rows and columns must come in pairs, got {m} and {n}"):
             pair_products.multiply(pair_products.INSTRUCTIONS[0], m, n, 1)
+
+
+def test_operands_that_do_not_fit_the_intrinsics_are_refused():
+    row = pair_products.INSTRUCTIONS[0]
+    with pytest.raises(ValueError, match="columns must come in pairs and words of k in one or two, got 3 and 1"):
+        pair_products.multiply_rows(row, 4, 3, 1, 1)
+    with pytest.raises(ValueError, match="columns must come in pairs and words of k in one or two, got 4 and 3"):
+        pair_products.multiply_rows(row, 4, 4, 1, 3)
+    window = pair_products.Window((3, 3), (1, 1), (1, 1))
+    with pytest.raises(ValueError, match="columns must come in pairs and words of k in one or two, got 5 and 1"):
+        pair_products.convolve(row, (1, 2), 5, 1, 1, window)

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...error import TVMError, not_defined
+from ...ir.transform import PassContext
 from ...runtime.measure.files import difference
 from ...target import Target
+from ...tuning.loaded import measure_loaded
 from ...tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
 from ...tuning.reference import reference_outputs
 from ...tuning.remote import RemoteDevices, Timing, request_remote
@@ -38,7 +40,8 @@ class LocalBuilder(Builder):
     """A builder that uses worker processes of this machine.
 
     ``build_func`` is "default" (objects in memory), or a function ``(output, files, **kwargs)`` that links a library,
-    as in ``export_library``. ``do_fork`` is accepted but ignored; the workers are never forks of this process.
+    as in ``export_library``. ``build_kwargs`` are options of ``export_library``; its entry ``build_option`` is the
+    configuration of the pass context. ``do_fork`` is accepted but ignored; the workers are never forks of this process.
     """
 
     def __init__(
@@ -54,14 +57,18 @@ class LocalBuilder(Builder):
         if isinstance(build_func, str) and build_func != "default":
             raise ValueError(f"LocalBuilder: unknown build_func '{build_func}'; use 'default' or a function")
         self.build_func = build_func
-        self.user_build_kwargs = build_kwargs or {}
+        self.user_build_kwargs = dict(build_kwargs or {})
+        self.build_option = self.user_build_kwargs.pop("build_option", None) or {}
         self.runtime = runtime
         self._library = LibraryFolder(None if isinstance(build_func, str) else build_func, self.user_build_kwargs)
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
         candidates: list[Any] = [(inp.instantiate, inp.target) for inp in measure_inputs]
         links = self.build_func != "default" or bool(self.build_kwargs.get("link"))
-        return [_built(one) for one in build_all(candidates, self.timeout, self._workers(), self._library, links)]
+        ctx = PassContext.current()
+        config = {**ctx.config, **self.build_option}
+        with PassContext(ctx.opt_level, ctx.required_pass, ctx.disabled_pass, ctx.instruments, config):
+            return [_built(one) for one in build_all(candidates, self.timeout, self._workers(), self._library, links)]
 
     def _workers(self) -> Workers:
         return shared_pool(max(self.n_parallel, 2))
@@ -159,6 +166,10 @@ class LocalRunner(_Measuring):
 
     On a GPU the timers of the device are used. If a candidate leaves the device in an unusable state, only its worker
     process ends.
+
+    ``module_loader`` measures on another device in place of a worker process. It is a function of a dictionary, whose
+    entry ``timeout`` is the time limit in seconds, and of a ``BuildResult``; it returns a context manager, whose value
+    is a session and a library of the device.
     """
 
     def __init__(
@@ -175,8 +186,9 @@ class LocalRunner(_Measuring):
         verify: bool = False,
     ):
         super().__init__(timeout, 1)
-        if module_loader is not None:
-            raise TVMError("LocalRunner: module_loader is not supported, because this runner measures on this machine")
+        if module_loader is not None and enable_cpu_cache_flush:
+            raise TVMError("LocalRunner: enable_cpu_cache_flush is not supported together with module_loader")
+        self.module_loader = module_loader
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval = cooldown_interval
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
@@ -228,6 +240,9 @@ class LocalRunner(_Measuring):
         return [self._measure(inp, built) for inp, built in zip(measure_inputs, build_results)]
 
     def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
+        if self.module_loader is not None:
+            timing = {"number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms}
+            return measure_loaded(self.module_loader, built, self.timeout, timing)
         options = {
             "number": self.number,
             "repeat": self.repeat,

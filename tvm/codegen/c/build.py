@@ -37,6 +37,9 @@ _HEAD = """\
 #if defined(__ELF__)
 #define TVM_EXPORT __attribute__((visibility("default")))
 #define TVM_SHARED __attribute__((weak, visibility("protected")))
+#elif defined(_WIN32)
+#define TVM_EXPORT
+#define TVM_SHARED __attribute__((selectany))
 #else
 #define TVM_EXPORT
 #define TVM_SHARED __attribute__((weak))

@@ -9,6 +9,7 @@ from ...dtype import element, info
 from ...error import TVMError
 from ...ir.module import GlobalVar
 from ...ir.prim import Call, IntImm, PrimExpr, StringImm
+from ...tir.buffer import Buffer
 from ..linear import one_index
 from ..symbols import LIBM_BINARY, LIBM_UNARY, means_library
 from . import expr as c_expr
@@ -203,9 +204,16 @@ def address_of(p: CLike, node: Call) -> str:
         if first is None:
             raise TVMError(f"address_of: a vector load has no single address: {load}")
         index = first
-    lanes = info(load.buffer.dtype).lanes
+    return element_address(p, load.buffer, index)
+
+
+def element_address(p: CLike, buffer: Buffer, index: PrimExpr) -> str:
+    """Return a pointer to an element of a buffer."""
+    pointer, lanes = c_expr.data_pointer(p, buffer), info(buffer.dtype).lanes
+    if isinstance(index, IntImm) and index.value == 0:
+        return pointer
     steps = p.value(index) if lanes == 1 else f"{p.value(index)} * {lanes}"
-    return f"({c_expr.data_pointer(p, load.buffer)} + {addend(steps)})"
+    return f"({pointer} + {addend(steps)})"
 
 
 def _untyped_address(p: CLike, node: Call) -> str:

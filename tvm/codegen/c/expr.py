@@ -39,6 +39,7 @@ from ...ir.prim import (
     Sub,
     Var,
 )
+from ...ir.visit import pre_order
 from ...tir.intrinsics import CallEffectKind, effect_of
 from ..linear import one_index
 from .names import bare, quoted
@@ -171,8 +172,7 @@ def arithmetic(p: CLike, operator: str, dtype: str, x: str, y: str, exact: bool 
         return f"({own})({inner})"
     if kind.is_uint or exact or operator in ("/", "%"):
         return p.operation(x, operator, y)
-    wide = p.scalar_type(f"uint{kind.bits}")
-    return f"({own})(({wide}){x} {operator} ({wide}){y})"
+    return p.wrapping(operator, dtype, x, y)
 
 
 def _arithmetic(p: CLike, node) -> str:
@@ -226,10 +226,16 @@ def _compare(p: CLike, node) -> str:
     return f"({x} {_COMPARISONS[type(node)]} {y})"
 
 
+# Expressions that may be evaluated whether or not their value is used: integer arithmetic wraps around.
+_HARMLESS = frozenset((Var, IntImm, Add, Sub, Mul, And, Or, EQ, NE, LT, LE, GT, GE))
+
+
 def _logical(p: CLike, node) -> str:
     """Print And/Or with short-circuit evaluation."""
     both = type(node) is And
     x = p.value(node.a)
+    if all(type(part) in _HARMLESS for part in pre_order(node.b)):
+        return f"({x} {'&&' if both else '||'} {p.value(node.b)})"
     name = p.fresh("t")
     lines, y = p.branch(node.b)
     if not lines:

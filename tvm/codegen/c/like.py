@@ -458,6 +458,11 @@ class CLike:
         """Return the C expression of an arithmetic operation, in parentheses."""
         return f"({x} {operator} {y})"
 
+    def wrapping(self, operator: str, dtype: str, x: str, y: str) -> str:
+        """Return the C expression of an operation on signed integers that wraps around."""
+        wide = self.scalar_type(f"u{dtype}")
+        return f"({self.scalar_type(dtype)})(({wide}){x} {operator} ({wide}){y})"
+
     def conversion(self, source: str, target: str, text: str) -> str:
         return c_expr.convert(self, source, target, text)
 

@@ -17,12 +17,13 @@ from ...ir.module import GlobalVar
 from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from ...ir.visit import pre_order
 from ...tir.function import PrimFunc
-from ...tir.stmt import AllocateConst, BufferStore, LetStmt, Stmt
+from ...tir.stmt import AllocateConst, AttrStmt, BufferStore, For, LetStmt, Stmt
 from . import call as c_call
 from . import helpers as c_helpers
 from . import stmt as c_stmt
+from .byte_runs import ByteRun, byte_run
 from .like import CLike
-from .names import bare
+from .names import bare, clean
 from .source import comment
 
 # Attributes of a function: the comment above it, whether it is static, and whether it cannot fail.
@@ -63,6 +64,15 @@ _TYPED_HELPERS = {
   *place = ({T})(old + amount);
   return old;
 }""",
+    **{
+        name: f"""/* {about}, which wraps around. */
+static inline {{T}} {{name}}({{T}} a, {{T}} b) {{ return ({{T}})(({{U}})a {operator} ({{U}})b); }}"""
+        for name, operator, about in (
+            ("add", "+", "Sum"),
+            ("subtract", "-", "Difference"),
+            ("multiply", "*", "Product"),
+        )
+    },
     "alias": "typedef {T} TVM_MAY_ALIAS {name};",
 }
 
@@ -100,6 +110,31 @@ def _add_byte_offset(p: CLike, node: Call) -> str:
         text = f"(char*){text}"
     steps = str(offset.value) if isinstance(offset, IntImm) else p.value(offset)
     return f"({text} + {steps})"
+
+
+def _loop(p: CLike, stmt: For) -> Stmt | None:
+    """Print a loop, or a call of memcpy or memset if its body copies or fills consecutive bytes."""
+    found = byte_run(stmt)
+    if found is None or isinstance(found.source, BufferLoad) and not _are_apart(p, found):
+        return CLike.statements[For](p, stmt)
+    loads = [found.source] if isinstance(found.source, BufferLoad) else []
+    p.begin(found.start, *(load.indices[0] for load in loads))
+    p.mark_indices((found.start, *(load.indices[0] for load in loads)))
+    target = bare(c_call.element_address(p, found.buffer, found.start))
+    sources = [bare(c_call.element_address(p, load.buffer, load.indices[0])) for load in loads]
+    if sources:
+        p.line(f"memcpy({target}, {sources[0]}, {found.size});")
+    else:
+        p.line(f"memset({target}, {found.source}, {found.size});")
+    p.end()
+    return None
+
+
+def _are_apart(p: CLike, run: ByteRun) -> bool:
+    """Return whether source and destination of a copy cannot overlap."""
+    assert isinstance(run.source, BufferLoad)
+    pair = {run.buffer.data, run.source.buffer.data}
+    return len(pair) == 2 and bool(pair & p.private)
 
 
 def _allocate_const(p: CLike, stmt: AllocateConst) -> Stmt:
@@ -163,7 +198,7 @@ class PlainC(CLike):
         "tir.address_of": c_call.address_of,
         **dict.fromkeys(_RUNTIME_CALLS, _refuse_runtime),
     }
-    statements: ClassVar[dict[type, Callable]] = {**CLike.statements, AllocateConst: _allocate_const}
+    statements: ClassVar[dict[type, Callable]] = {**CLike.statements, For: _loop, AllocateConst: _allocate_const}
     constant_alignment: ClassVar[int] = 16
 
     @classmethod
@@ -175,6 +210,8 @@ class PlainC(CLike):
         super().__init__(source, name, result)
         # Pointers through which the function does not write.
         self.read_only: set[Var] = set()
+        # The pointer arguments of calls of imported functions (by name) that the functions only read.
+        self.constant_parameters: dict[str, set[int]] = {}
         # The operator of each expression text that ``operation`` returned.
         self.operators: dict[str, str] = {}
 
@@ -196,6 +233,9 @@ class PlainC(CLike):
     def look_at(self, params: Iterable[Var], body: Stmt) -> None:
         params = list(params)
         super().look_at(params, body)
+        for node in pre_order(body):
+            if isinstance(node, AttrStmt) and node.attr_key == "pragma_import_c" and isinstance(node.value, StringImm):
+                self.constant_parameters.update(_constant_parameters(c_stmt.read_import(node.value.value)))
         aliases = {n.var: n.value for n in pre_order(body) if isinstance(n, LetStmt) and n.var.dtype == "handle"}
         pointers = {v for v in params if v.dtype == "handle"} | set(aliases)
         self.read_only = pointers - self._written(body, aliases)
@@ -223,8 +263,8 @@ class PlainC(CLike):
         if isinstance(call.op, GlobalVar):
             row = self.source.signatures.get(call.op.name_hint)
             return {i for i, kind in enumerate(row.parameters) if kind.startswith("const ")} if row else set()
-        is_copy = call.args and isinstance(call.args[0], StringImm) and call.args[0].value == "memcpy"
-        return {2} if is_copy else set()
+        name = call.args[0].value if call.args and isinstance(call.args[0], StringImm) else ""
+        return {2} if name == "memcpy" else self.constant_parameters.get(name, set())
 
     def parameter(self, var: Var, restricted: bool) -> str:
         text = super().parameter(var, restricted)
@@ -264,6 +304,14 @@ class PlainC(CLike):
         self.operators[text] = operator
         return text
 
+    def wrapping(self, operator: str, dtype: str, x: str, y: str) -> str:
+        name = {"+": "add", "-": "subtract", "*": "multiply"}[operator]
+        return f"{self.source.typed_helper(name, dtype)}({bare(x)}, {bare(y)})"
+
+    def named(self, var: Var) -> str:
+        """Return a comment with the original name of a variable if its C name is more than a spelling of it."""
+        return "" if self.names[var] == clean(var.name) else super().named(var)
+
 
 # The declaration of a temporary constant that the printer generated.
 _TEMPORARY = re.compile(r"(?P<indent> +)const \w+ (?P<name>t\d*) = (?P<value>.*);$")
@@ -278,6 +326,19 @@ def _is_used(name: str, indent: int, lines: Iterable[str]) -> bool:
         if word.search(line):
             return True
     return False
+
+
+# The definition of a function without pointers to functions among its parameters.
+_DEFINITION = re.compile(r"\b(?P<name>\w+)\((?P<parameters>[^()]*)\) *\{")
+
+
+def _constant_parameters(source: str) -> dict[str, set[int]]:
+    """Return the positions of arguments of call_extern that the functions of C source only read. Argument 0 is the name
+    of the function."""
+    return {
+        found["name"]: {i for i, text in enumerate(found["parameters"].split(","), 1) if "const " in text}
+        for found in _DEFINITION.finditer(source)
+    }
 
 
 def _pointers(node: PrimExpr) -> set[Var]:

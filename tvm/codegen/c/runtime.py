@@ -422,7 +422,7 @@ def _take_pieces(p: CLike, stmt: For, first: str, extent: str) -> None:
     p.close()
 
 
-def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
+def captured_variables(p: CLike, stmt: Stmt) -> list[Captured]:
     """Return the variables of the enclosing function that ``stmt`` uses, in order of first use."""
     out = []
     for var in outer_variables(stmt):
@@ -436,7 +436,7 @@ def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
 
 def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None], counted: bool) -> None:
     """Generate the functions for ``stmt`` and run them on all threads."""
-    captured = _captured(p, stmt)
+    captured = captured_variables(p, stmt)
     name = p.source.name(f"{p.name.removesuffix('_compute_')}_parallel", p.taken)
     task = p.source.name(f"{name}_task", p.taken)
     inner = type(p)(p.source, name)

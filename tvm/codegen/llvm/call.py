@@ -367,7 +367,9 @@ def _llvm_intrinsic(pure: bool) -> Callable[[Builder, Call], str]:
         values = [_retyped(b, value(b, a), b.types[a.dtype], kind) for a, kind in zip(args, kinds)]
         result = _intrinsic_type(b, node.dtype)
         check_available(name, b.module.cpu)
-        b.has_bfloat_products |= name.startswith(("llvm.x86.avx512bf16.dp", "llvm.aarch64.neon.bfdot"))
+        b.has_bfloat_products |= name.startswith(
+            ("llvm.x86.avx512bf16.dp", "llvm.aarch64.neon.bfdot", "llvm.aarch64.neon.bfmmla")
+        )
         function = b.module.declare(full_name(name, result, kinds), result, ", ".join(kinds))
         call = f"call {result} {function}({', '.join(map(' '.join, zip(kinds, values)))})"
         if pure and result != "void":

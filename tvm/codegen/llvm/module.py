@@ -179,11 +179,17 @@ class ModuleText:
         if not self.defines_variables:
             return [f"@{TABLE} = external global ptr, align 8", f"@{CONTEXT} = external global ptr, align 8"]
         guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
-        lines = [f"@{TABLE} = weak {guard}global ptr null, align 8"]
-        lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")
+        variables = {TABLE: "global ptr null", CONTEXT: "global ptr null"}
         if self.entry_name:
             data = self.entry_name.encode() + b"\0"
-            lines.append(f"@__tvm_main__ = weak {guard}constant [{len(data)} x i8] {byte_string(data)}")
+            variables["__tvm_main__"] = f"constant [{len(data)} x i8] {byte_string(data)}"
+        # A library of Windows does not export a weak symbol unless it is in a comdat.
+        is_coff = "windows" in self.cpu.triple
+        lines = [f"${name} = comdat any" for name in variables if is_coff]
+        comdat = ", comdat" if is_coff else ""
+        for name, value in variables.items():
+            align = "" if name == "__tvm_main__" else ", align 8"
+            lines.append(f"@{name} = weak {guard}{value}{comdat}{align}")
         return lines
 
     def attributes(self) -> str:

@@ -17,7 +17,7 @@ from ...ir.transform import PassContext
 from ...relay.backend import writers
 from ...target.backend import compiled_cpu
 from ...utils.progress import Progress
-from . import composite_target, frontends, vm_package
+from . import bundle, composite_target, frontends, vm_package
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .dynamic_dims import is_open, shown
 from .errors import TVMCException
@@ -62,14 +62,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     generate_quantization_args(parser)
     _add_dump_options(parser)
     frontends.add_model_format(parser)
-    parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
-    parser.add_argument(
-        "-f",
-        "--output-format",
-        choices=["so", "mlf"],
-        default="so",
-        help="so: a library in a package; mlf: Model Library Format",
-    )
+    _add_output_options(parser)
     parser.add_argument(
         "--pass-config", action="append", metavar="name=value", help="an option of a pass; can be given several times"
     )
@@ -113,6 +106,24 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     apply_defaults(parser, json_params)
 
 
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the file to write."""
+    parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
+    parser.add_argument(
+        "-f",
+        "--output-format",
+        choices=["so", "mlf", "bundle"],
+        default="so",
+        help="so: a library in a package; mlf: Model Library Format; bundle: model and runtime in a .so, .a or .c",
+    )
+    detail_group(parser, "bundles").add_argument(
+        "--bundle-threads",
+        choices=["on", "off"],
+        default="on",
+        help="whether kernels of a bundle use all CPUs (default: on)",
+    )
+
+
 def _add_dump_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that write intermediate code and reports."""
     parser.add_argument(
@@ -141,8 +152,8 @@ def _add_measure_option(parser: argparse.ArgumentParser) -> None:
 
 def _add_print_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that print the time of each pass and the program before or after it."""
-    parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     group = detail_group(parser, "passes")
+    group.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     for when in ("before", "after"):
         group.add_argument(
             f"--print-ir-{when}",
@@ -207,6 +218,7 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
         print_pass_times=args.print_pass_times,
         print_ir_before=args.print_ir_before,
         print_ir_after=args.print_ir_after,
+        bundle_threads=args.bundle_threads == "on",
         **parse_graph_transform_args(args),
     )
     if package.is_vm and executor is None:
@@ -218,7 +230,7 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
     return outcome(package, time.monotonic() - begin)
 
 
-def _how_to_fix(package: TVMCPackage) -> str:
+def _how_to_fix(package: Any) -> str:
     """The part of the message that shows how to fix dynamic dimensions, empty if there are none."""
     rows = {v.name: v.sizes for v in vm_package.facts_of(package).inputs if v.sizes is not None and is_open(v.sizes)}
     if not rows:
@@ -227,8 +239,10 @@ def _how_to_fix(package: TVMCPackage) -> str:
     return f'; its dynamic dimensions stay dynamic (--input-shapes "{shapes}" with numbers fixes them)'
 
 
-def outcome(package: TVMCPackage, seconds: float) -> str:
+def outcome(package: TVMCPackage | bundle.TVMCBundle, seconds: float) -> str:
     """Return a one-line description of the package that was written."""
+    if isinstance(package, bundle.TVMCBundle):
+        return package.outcome(seconds)
     path = package.package_path
     # A package that was written to a pipe or a device cannot be inspected.
     made = f", {size(os.path.getsize(path))}" if os.path.isfile(path) else ""
@@ -268,7 +282,8 @@ def compile_model(
     *,
     print_ir_before=None,
     print_ir_after=None,
-) -> TVMCPackage:
+    bundle_threads: bool = True,
+) -> TVMCPackage | bundle.TVMCBundle:
     """Compile a model into a package.
 
     Parameters
@@ -294,7 +309,7 @@ def compile_model(
     cross_options : str, optional
         The options of that compiler.
     output_format : str, optional
-        "so", "tar" or "mlf".
+        "so", "tar", "mlf" or "bundle".
     dump_code : str or list of str, optional
         Intermediate code to write next to the package: "relay", "tir", "ll", "asm".
     dump_offloads : str, optional
@@ -336,11 +351,13 @@ def compile_model(
         Passes before which to print the program.
     print_ir_after : list of str, optional
         Passes after which to print the program.
+    bundle_threads : bool, optional
+        Whether the kernels of a bundle use all CPUs.
 
     Returns
     -------
-    TVMCPackage
-        The package, at ``package_path`` if it is given.
+    TVMCPackage or TVMCBundle
+        The package, at ``package_path`` if it is given; for output format "bundle" the bundle.
 
     Raises
     ------
@@ -365,6 +382,8 @@ def compile_model(
     tvm_target, extra_targets = target_from_cli(str(target), additional_target_options)
     if target_host:
         tvm_target = tvm_target.with_host(target_host)
+    if output_format == bundle.FORMAT:
+        bundle.check(package_path, executor, runtime, tvm_target)
     timing = PassTimingInstrument() if print_pass_times else None
     used = _instruments(instruments, timing, print_ir_before, print_ir_after)
     transforms = {
@@ -386,7 +405,10 @@ def compile_model(
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
         ):
-            mod, build, reason = _sized_and_placed(tvmc_model, executor, runtime, tuning_records, workspace_pools)
+            default = bundle.default_executor(output_format)
+            mod, build, reason = _sized_and_placed(
+                tvmc_model, executor, runtime, tuning_records, workspace_pools, default
+            )
             mod = apply_graph_transforms(mod, transforms)
             mod = composite_target.partition(mod, tvmc_model.params, extra_targets, mod_name)
             if measure_partitions:
@@ -399,17 +421,23 @@ def compile_model(
             if built.plan is not None:
                 note(built.plan)
             manifest = {**make_manifest(tvm_target, mod_name), **built.facts, **_partitions_of(mod)}
-            made = tvmc_model.export_package(built.model, package_path, cross, cross_options, output_format, manifest)
+            if output_format == bundle.FORMAT:
+                compiler = " ".join(filter(None, (cross, cross_options))) or None
+                made = bundle.write_bundle(built, mod, package_path, mod_name, bundle_threads, compiler, manifest)
+            else:
+                made = TVMCPackage(
+                    tvmc_model.export_package(built.model, package_path, cross, cross_options, output_format, manifest)
+                )
     except TVMCException:
         raise
     except (TVMError, TypeError, NotImplementedError) as problem:
         raise TVMCException(str(problem)) from problem
     if timing:
         print(f"Compilation time breakdown by pass:\n{times}")
-    save_dumps(made, texts)
+    save_dumps(made.package_path, texts)
     if dump_offloads:
         write_offloads(mod, dump_offloads, str(tvm_target))
-    return TVMCPackage(made)
+    return made
 
 
 def _instruments(given: Any, timing: PassTimingInstrument | None, before: Any, after: Any) -> list[Any]:
@@ -450,7 +478,7 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
 
 
 def _sized_and_placed(
-    model: TVMCModel, executor: Any, runtime: Any, tuning_records: str | None, workspace_pools: Any = None
+    model: TVMCModel, executor: Any, runtime: Any, tuning_records: str | None, workspace_pools: Any, default: Any
 ) -> tuple[Any, Any, str | None]:
     """Return the module of a model, the function that builds it, and the reason if it uses the virtual machine."""
     from ...relay.transform.flat_params import with_flat_params
@@ -469,7 +497,7 @@ def _sized_and_placed(
             f"the {name} executor cannot run the model: {reason}; use --executor vm or leave "
             "--executor out. --input-shapes fixes dynamic dimensions"
         )
-    of_graph = partial(build_graph, executor=executor, runtime=runtime, workspace_pools=workspace_pools)
+    of_graph = partial(build_graph, executor=executor or default, runtime=runtime, workspace_pools=workspace_pools)
     return mod, of_graph if reason is None else build_for_machine, reason
 
 

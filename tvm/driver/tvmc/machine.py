@@ -22,7 +22,7 @@ def check_linker(target, cross: str | None, output_format: str) -> None:
     from ...target.backend import compiled_cpu
 
     cpu = compiled_cpu(target)
-    if cpu is not None and not cross and output_format == "so":
+    if cpu is not None and not cross and output_format in ("so", "bundle"):
         link.find_cross_compiler(cpu.triple)
 
 

@@ -11,20 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from ...contrib.tar import untar
-from ..mlf_reader import MlfModel, read_models
-from .entry import entry_text
+from .entry import entry_text, is_library, library_text
 from .piped_program import PipedProgram
+from .project_folder import MEMORY, MEMORY_OPTION, MODEL, SETTINGS, ProjectFolder, only_model
 from .server import (
-    ProjectAPIHandler,
     ProjectOption,
     ServerError,
-    ServerInfo,
     TransportClosedError,
     TransportTimeouts,
     default_project_options,
 )
 
-MODEL, SETTINGS = "model.tar", "project.json"
 _TIMEOUTS = TransportTimeouts(0, 10, 600)
 _FLAGS = ("-std=c99", "-Wall", "-Wextra", "-ffreestanding", "-Icrt/include", "-Imodel/codegen/host/include")
 
@@ -46,9 +43,9 @@ def emulated(program: Path) -> list[str]:
     return [*none, "-semihosting-config", "enable=on,target=native", "-kernel", str(program)]
 
 
-class CProject(ProjectAPIHandler):
-    """A template and the projects generated from it. Subclasses define the C compiler, its flags, and the command that
-    runs the program.
+class CProject(ProjectFolder):
+    """A project that a C compiler builds. Subclasses define the C compiler, its flags, and the command that runs the
+    program.
 
     Parameters
     ----------
@@ -56,13 +53,12 @@ class CProject(ProjectAPIHandler):
         The folder of the template or project.
     """
 
-    platform = ""
     boards: tuple[str, ...] = ()
-    runtime_sources: tuple[str, ...] = ("serve.c",)
+    platform_sources: tuple[str, ...] = ()
     has_named_pipes = False
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        super().__init__(folder)
         self._program: PipedProgram | None = None
 
     # Methods that a template defines ----------------------------------------------------------------------------------
@@ -112,25 +108,10 @@ class CProject(ProjectAPIHandler):
     # The methods of the Project API -----------------------------------------------------------------------------------
 
     def _options(self) -> list[ProjectOption]:
-        if not self.boards:
-            return default_project_options()
-        board = {"choices": self.boards, "required": ("generate_project",), "help": "the board"}
-        return default_project_options(board=board)
-
-    def server_info_query(self, tvm_version: str) -> ServerInfo:
-        model = self.folder / MODEL
-        return ServerInfo(self.platform, not model.exists(), model if model.exists() else "", self._options())
-
-    def generate_project(
-        self, model_library_format_path: Path, standalone_crt_dir: Path, project_dir: Path, options: dict[str, Any]
-    ) -> None:
-        if project_dir.exists():
-            raise ServerError(f"the folder {project_dir} exists; generate the project in a new folder")
-        try:
-            self._generate(model_library_format_path, standalone_crt_dir, project_dir, options)
-        except BaseException:
-            shutil.rmtree(project_dir, ignore_errors=True)
-            raise
+        more: dict[str, Any] = dict(MEMORY_OPTION)
+        if self.boards:
+            more["board"] = {"choices": self.boards, "required": ("generate_project",), "help": "the board"}
+        return default_project_options(**more)
 
     def _generate(self, archive: Path, crt: Path, project: Path, options: dict[str, Any]) -> None:
         shutil.copytree(self.folder, project, ignore=shutil.ignore_patterns("__pycache__"))
@@ -138,16 +119,14 @@ class CProject(ProjectAPIHandler):
         (project / "model").mkdir()
         untar(str(archive), str(project / "model"))
         shutil.copytree(crt, project / "crt")
-        model = _only_model(project / "model", str(archive))
-        (project / "src" / "model_entry.c").write_text(entry_text(model), encoding="utf-8")
+        model = only_model(project / "model", str(archive))
+        text = library_text(model, options.get(MEMORY) or 0) if is_library(model) else entry_text(model)
+        (project / "src" / "model_entry.c").write_text(text, encoding="utf-8")
         settings = {name: value for name, value in options.items() if name == "board"}
+        settings["loop"] = "session.c" if is_library(model) else "serve.c"
         (project / SETTINGS).write_text(json.dumps(settings) + "\n", encoding="utf-8")
         if options.get("extra_files_tar"):
             untar(options["extra_files_tar"], str(project))
-
-    def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of a method, merged with the options with which the project was generated."""
-        return {**json.loads((self.folder / SETTINGS).read_text(encoding="utf-8")), **options}
 
     @property
     def program(self) -> Path:
@@ -161,7 +140,7 @@ class CProject(ProjectAPIHandler):
         macros = [f"-D{macro}" for macro in settings.get("compile_definitions", "").split()]
         self.program.parent.mkdir(exist_ok=True)
         objects = [str(path) for path in self._files("model/codegen/host/lib", "*.o")]
-        for source in self._sources():
+        for source in self._sources(settings):
             target = f"build/{source.parent.name}_{source.stem}.o"
             compile_one = ["-c", str(source), "-o", target]
             self._call([*compiler, *flags, *_FLAGS, *warnings, *macros, *compile_one], settings, source.name)
@@ -172,8 +151,8 @@ class CProject(ProjectAPIHandler):
     def _files(self, folder: str, pattern: str) -> list[Path]:
         return sorted(path.relative_to(self.folder) for path in (self.folder / folder).glob(pattern))
 
-    def _sources(self) -> list[Path]:
-        runtime = [Path("crt", "src", name) for name in self.runtime_sources]
+    def _sources(self, settings: dict[str, Any]) -> list[Path]:
+        runtime = [Path("crt", "src", name) for name in (settings["loop"], *self.platform_sources)]
         return [*runtime, *self._files("src", "*.c"), *self._files("model/codegen/host/src", "*.c")]
 
     def _call(self, command: Sequence[str], settings: dict[str, Any], what: str) -> None:
@@ -216,17 +195,3 @@ class CProject(ProjectAPIHandler):
         if self._program is None:
             raise TransportClosedError("the transport is not open")
         return self._program
-
-
-def _only_model(folder: Path, archive: str) -> MlfModel:
-    """Return the model of an archive; raise an error unless there is exactly one and a project can run it."""
-    models = read_models(folder, archive)
-    if len(models) != 1:
-        raise ServerError(f"a project runs one model; {archive} has {', '.join(model.name for model in models)}")
-    (model,) = models
-    if model.executor != "aot" or not list((folder / "codegen/host/include").glob("tvmgen_*.h")):
-        raise ServerError(
-            f"a project runs models that are compiled with --executor aot --executor-aot-interface-api c "
-            f"--executor-aot-unpacked-api 1 --runtime crt; model '{model.name}' in {archive} is not"
-        )
-    return model

@@ -365,6 +365,11 @@ def instantiate_from_dir(project_dir: str | pathlib.Path, debug: bool = False) -
         raise ProjectAPIServerNotFoundError(
             f"{project_dir} is not a project: it has no {SERVER_LAUNCH_SCRIPT_FILENAME} or {SERVER_PYTHON_FILENAME}"
         )
+    if not hasattr(os, "fork"):
+        raise ConnectionShutdownError(
+            f"projects are controlled through inherited pipes, which {sys.platform} does not support; "
+            "use Linux or macOS"
+        )
     requests_read, requests_write = os.pipe()
     replies_read, replies_write = os.pipe()
     command += ["--read-fd", str(requests_read), "--write-fd", str(replies_write), *(["--debug"] if debug else [])]

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from .server import IoTimeoutError, TransportClosedError, read_with_timeout, write_with_timeout
@@ -81,6 +82,8 @@ class PipedProgram:
         TransportClosedError
             The program ended before.
         """
+        if not hasattr(os, "mkfifo"):
+            raise TransportClosedError(f"named pipes are not supported on {sys.platform}; use Linux or macOS")
         folder = tempfile.TemporaryDirectory(prefix="tvm-")
         names = [Path(folder.name, name) for name in ("requests", "replies")]
         for name in names:
@@ -136,7 +139,7 @@ class PipedProgram:
             write_with_timeout(self._requests, data, timeout_sec)
 
     @contextlib.contextmanager
-    def _with_status(self) -> Iterator[None]:
+    def _with_status(self) -> Generator[None, None, None]:
         """Add the exit status to the error if the program has ended."""
         try:
             yield

@@ -60,7 +60,8 @@ class ProjectOption(_ProjectOption):
 
     def __new__(cls, name: str, **kwargs: Any) -> ProjectOption:
         # JSON has no tuples: convert lists, so that an option from a reply equals the option of the server.
-        option = super().__new__(cls, name, **{k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
+        option = super().__new__(cls, name, **values)
         if not option.required and not option.optional:
             raise ValueError(f"option {name}: at least one of required and optional must name a method")
         if option.type not in ("str", "int", "bool"):
@@ -215,8 +216,8 @@ class ServerError(JSONRPCError):
 
     @classmethod
     def from_json(cls, client_context: str, json_error: Mapping[str, Any]) -> ServerError:
-        data = json_error.get("data")
-        data = dict(data) if isinstance(data, Mapping) else {"data": data}
+        given: Any = json_error.get("data")
+        data: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"data": given}
         kind = {known.__name__: known for known in ServerError.__subclasses__()}.get(data.get("type", ""), ServerError)
         return kind(message=str(json_error.get("message", "")), data=data, client_context=client_context)
 
@@ -475,8 +476,8 @@ class ProjectAPIServer:
     def _generate_project(
         self, model_library_format_path: str, standalone_crt_dir: str, project_dir: str, options: dict[str, Any]
     ) -> None:
-        paths = map(pathlib.Path, (model_library_format_path, standalone_crt_dir, project_dir))
-        self._handler.generate_project(*paths, options)
+        archive, crt, project = map(pathlib.Path, (model_library_format_path, standalone_crt_dir, project_dir))
+        self._handler.generate_project(archive, crt, project, options)
 
     def _build(self, options: dict[str, Any]) -> None:
         self._handler.build(options)

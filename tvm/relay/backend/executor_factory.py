@@ -31,6 +31,7 @@ class ExecutorFactoryModule:
     """
 
     iter_cnt: int = 0
+    runtime: Any = None
 
     def __init__(
         self, libmod: Any, libmod_name: str, params: Mapping[str, Any],
@@ -69,6 +70,7 @@ class ExecutorFactoryModule:
     def module(self):
         """The factory as a runtime module, equal to the module that loading the exported library returns."""
         if self._module is None:
+            self._check_runtime()
             self.lib._load()
             arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
             pairs = [part for pair in zip(self.params, arrays) for part in pair]
@@ -78,7 +80,16 @@ class ExecutorFactoryModule:
 
     @property
     def _packed(self) -> PackedFactory:
+        self._check_runtime()
         return PackedFactory(self.libmod_name, self.get_graph_json(), self.params)
+
+    def _check_runtime(self) -> None:
+        """Raise an error for a model that is compiled for programs without the runtime."""
+        if self.runtime is not None and self.runtime.name == "crt":
+            raise TVMError(
+                f"model '{self.libmod_name}' is compiled for programs without the runtime (runtime "
+                f"{self.runtime}) and cannot run here; compile it with runtime cpp"
+            )
 
     def __getitem__(self, item: str):
         return self.module[item] if self.module.implements_function(item) else self.lib[item]
@@ -131,16 +142,19 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
         The memory plan: where every value of the graph is stored.
     kernels : sequence of Kernel
         The kernels in the library.
+    runtime : Runtime, optional
+        The runtime for which the model was compiled, and its options.
     """
 
     def __init__(
         self, ir_mod, target, executor, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any],
-        function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]], plan=None, kernels=(),
+        function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]], plan=None, kernels=(), runtime=None,
     ):  # fmt: skip
         super().__init__(libmod, libmod_name, params, function_metadata)
         self.ir_mod = ir_mod
         self.target = target
         self.executor = executor
+        self.runtime = runtime
         self.graph_json = graph_json_str
         self.memory_plan = plan
         self.kernels = list(kernels)
@@ -220,11 +234,7 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
         self.kernels = list(kernels)
 
     def get_graph_json(self) -> str:
-        if not self.graph_json:
-            raise TVMError(
-                f"model '{self.libmod_name}' is compiled for programs without the runtime (runtime "
-                f"{self.runtime}) and cannot run here; compile it with runtime cpp"
-            )
+        self._check_runtime()
         return self.graph_json
 
     def get_devices(self) -> list[str]:

@@ -91,7 +91,8 @@ def cache_folder() -> Path | None:
         found = os.stat(base)
     except (OSError, RuntimeError, ValueError):
         return None
-    private = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    # Windows has no owner and mode of this kind; the folders of a user are private there.
+    private = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077)
     return base if private else None
 
 

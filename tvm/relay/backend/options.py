@@ -106,5 +106,5 @@ class Runtime(_Choice):
         Options of the runtime.
     """
 
-    OPTIONS = {"cpp": {"system-lib": bool}, "crt": {"system-lib": bool}}
+    OPTIONS = {"cpp": {"system-lib": bool}, "crt": {"system-lib": bool, "parallel-for": bool}}
     flag_registry_name = "runtime"

@@ -115,13 +115,14 @@ def _as_choice(value: Any, kind: type, usual: str) -> Any:
     return value
 
 
-def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
-    """Return the model for the graph executor: JSON, library and parameters."""
+def write_graph(model: CompiledModel, library: Any = None) -> GraphExecutorFactoryModule:
+    """Return the model for the graph executor: JSON, library (by default the packed functions) and parameters."""
     program = model.program
     targets = model.target if isinstance(model.target, tuple) else (model.target,)
     return GraphExecutorFactoryModule(
-        model.ir_mod, model.target, model.executor, graph_json(program), model.library, model.name, program.constants,
-        lambda: function_metadata(program, model.ir_mod, targets), program.plan, program.kernels,
+        model.ir_mod, model.target, model.executor, graph_json(program), library or model.library, model.name,
+        program.constants, lambda: function_metadata(program, model.ir_mod, targets), program.plan, program.kernels,
+        model.runtime,
     )  # fmt: skip
 
 

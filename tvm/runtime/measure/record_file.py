@@ -91,7 +91,8 @@ def _mend(descriptor: int, begin: bytes) -> bytes:
     any."""
     size = os.fstat(descriptor).st_size
     start = max(size - _TAIL, 0)
-    tail = os.pread(descriptor, size - start, start)
+    os.lseek(descriptor, start, os.SEEK_SET)
+    tail = os.read(descriptor, size - start)
     if not tail or tail.endswith(b"\n"):
         return b""
     cut = _cut_short(tail, begin)

@@ -11,7 +11,6 @@ import gc
 import importlib
 import json
 import os
-import resource
 import select
 import signal
 import statistics
@@ -453,6 +452,8 @@ def machine_memory() -> int:
 def _limit_memory() -> None:
     """Limit the memory of this process, so that excessive allocations fail instead of killing a process."""
     limit = int(machine_memory() * _MEMORY_SHARE)
+    import resource
+
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY or limit < most:
         try:

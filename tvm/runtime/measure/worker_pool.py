@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import selectors
 import signal
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -120,6 +122,11 @@ class Pool:
     """A pool of workers that run ``module``. ``submit`` passes a job to a free worker; ``poll`` handles replies."""
 
     def __init__(self, size: int, module: str):
+        if not hasattr(select, "poll"):
+            raise TVMError(
+                f"candidates are compiled and measured in worker processes, which {sys.platform} does not support: "
+                "tune on Linux or macOS (on Windows in WSL), and compile here with the records"
+            )
         self.size, self.module = max(size, 1), module
         self.workers: list[Worker] = []
         self.selector = selectors.DefaultSelector()

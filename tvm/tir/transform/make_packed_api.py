@@ -34,6 +34,7 @@ from ..stmt import (
     BufferStore,
     Evaluate,
     For,
+    ForKind,
     IfThenElse,
     LetStmt,
     Stmt,
@@ -342,8 +343,11 @@ def undefined_variables(body: Stmt, defined) -> list[Var]:
 
 def returned_values(body: Stmt, entry: Entry) -> Stmt | None:
     """Return the body with each ``ret(value)`` storing the value as the packed return value, or None without
-    ``ret``."""
+    ``ret``. A number that the body returns is a value and never a status."""
     found = False
+    parallel = (n for n in post_order(body) if isinstance(n, For) and n.kind is ForKind.PARALLEL)
+    if any(is_call(inner, "tir.ret") for loop in parallel for inner in post_order(loop.body)):
+        raise TVMError(f"{entry.name}: tir.ret cannot be used in parallel scope, where it ends only one task")
 
     def post(node):
         nonlocal found

@@ -104,7 +104,7 @@ class Conv2dDots(CPUTemplate):
     def applies(self, op: ComputeOp) -> bool:
         """Return whether the target has a suitable instruction and all dimensions are constant."""
         known = all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
-        return known and "instruction" in op.attrs
+        return known and isinstance(op.attrs.get("instruction"), DotProduct)
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
         """Return every knob and its values."""

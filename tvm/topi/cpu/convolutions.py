@@ -18,10 +18,11 @@ from .. import nn, size_class
 from ..nn.packed import conv2d_NCHWc_gathered, conv2d_NCHWc_words, is_one_row, is_pointwise
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
-from . import conv2d_tiles, tiles, tuned, winograd_any_image
+from . import conv2d_pairs, conv2d_tiles, tiles, tuned, winograd_any_image
 from .conv2d import dynamic_image_columns
 from .dot_products import with_instruction
 from .machine import Machine
+from .pair_products import Window
 
 Logical = Sequence[int] | None
 
@@ -66,7 +67,8 @@ def conv2d_NCHWc(
             return conv2d_tiles.conv2d(data, kernel, stride, padding, dilation, kind)
         if is_known and get_const_int(data.shape[4]) == get_const_int(kernel.shape[4] * kernel.shape[6]):
             words = conv2d_NCHWc_words(data, kernel, stride, padding, dilation, out_dtype)
-            return with_instruction(words, data, kernel, target, get_const_int(kernel.shape[5]))
+            pairs = _with_pairs(words, data, kernel, stride, dilation, target)
+            return words if pairs else with_instruction(words, data, kernel, target, get_const_int(kernel.shape[5]))
         return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     if not tuned.is_known(data.shape[3:4]):
         where = (kernel, stride, padding, dilation)
@@ -106,9 +108,22 @@ def conv2d_NCHWc_int8(
     is_whole = tuned.is_known(data.shape) and get_const_int(data.shape[1]) == get_const_int(kernel.shape[1])
     if kind is not None and kind.sums == out_dtype and is_whole:
         return conv2d_tiles.conv2d(data, kernel, stride, padding, dilation, kind, pad_value)
-    blocks = (layout, out_layout, out_dtype)
+    blocks = (layout, out_layout, out_dtype, get_const_int(kernel.shape[6]))
     out = nn.conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, *blocks, pad_value=pad_value)
-    return with_instruction(out, data, kernel, target, get_const_int(kernel.shape[5]))
+    pairs = _with_pairs(out, data, kernel, stride, dilation, target)
+    return out if pairs else with_instruction(out, data, kernel, target, get_const_int(kernel.shape[5]))
+
+
+def _with_pairs(out: Tensor, data: Tensor, kernel: Tensor, stride: Any, dilation: Any, target: Target | None) -> bool:
+    """Annotate a convolution with a 2x2 matmul instruction if its kernel is packed for one; return whether it is."""
+    channels, depth = get_const_int(data.shape[4]), get_const_int(kernel.shape[6])
+    blocks = (channels, get_const_int(kernel.shape[5]))
+    found = conv2d_pairs.instruction_for(target, data.dtype, kernel.dtype, *blocks, out.shape[2:4])
+    if found is None or found.depth != depth or found.sums != out.dtype or out.op.attrs["groups"] != 1:
+        return False
+    strides, dilations = (spatial(v, 2, "conv2d_NCHWc") for v in (stride, dilation))
+    out.op.attrs.update(instruction=found, window=Window(get_const_tuple(kernel.shape[2:4]), strides, dilations))
+    return True
 
 
 def depthwise_conv2d_NCHWc_int8(

@@ -24,8 +24,11 @@ from .matmul import LINE
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
+TAG = "matmul_dots"
 # The columns of a panel.
 PANEL = 16
+# The bytes of an lhs row that are loaded at once.
+VECTOR_BYTES = 16
 MAX_ROWS = 14
 # The bytes of half the sets of an L1 cache, and the minimum number of rows for which a copy of the lhs is cheap.
 ALIASED, MIN_SHIFTED_ROWS = 2048, 64
@@ -36,12 +39,18 @@ def depth_of(dtype: str) -> int:
     return dot_products.LANE_BYTES // info(dtype).bytes
 
 
-def k_block(k: int, depth: int) -> int:
-    """Return the number of elements of an lhs row that are loaded at once: a vector if it divides k."""
-    return next(words * depth for words in (4, 2, 1) if k % (words * depth) == 0 or words == 1)
+def k_block(k: int, depth: int, vector: int) -> int:
+    """Return the number of elements of an lhs row that are loaded at once, in words of ``depth``: a ``vector`` if it
+    divides k, else a part of it."""
+    block = vector
+    while block > depth and k % block:
+        block //= 2
+    return block
 
 
-def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lhs=False, one_rhs=False) -> Tensor:
+def products(
+    lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lhs=False, one_rhs=False, tag: str = TAG
+) -> Tensor:
     """Return the matmul of ``lhs`` (..., m, k) with panels (n / 16, k / block, block / depth, 16, depth), optionally
     batched; ``one_lhs`` and ``one_rhs`` mark an operand with a single matrix."""
     is_batch = len(rhs.shape) > 5
@@ -57,7 +66,7 @@ def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lh
         y = rhs(*(0 if one_rhs else b for b in lead if is_batch), *columns)
         return te.sum(x.astype(sums) * y.astype(sums), axis=steps)
 
-    return te.compute(shape, body, name=name, tag="matmul_dots")
+    return te.compute(shape, body, name=name, tag=tag)
 
 
 def shares_sets(lhs: Tensor, k: int) -> bool:
@@ -67,23 +76,31 @@ def shares_sets(lhs: Tensor, k: int) -> bool:
     return k * info(lhs.dtype).bytes % ALIASED == 0 and isinstance(rows, IntImm) and rows.value >= MIN_SHIFTED_ROWS
 
 
-def padded_lhs(lhs: Tensor, k: int) -> Tensor:
-    """Return the lhs with rows as long as those of the panels; ``apply`` decides whether it is copied with a different
-    row distance."""
-    depth = depth_of(lhs.dtype)
-    if k % depth == 0 and not shares_sets(lhs, k):
+def padded_lhs(lhs: Tensor, k: int, depth: int = 0, rows: int = 1) -> Tensor:
+    """Return the lhs with rows as long as those of the panels, whose words have ``depth`` elements, and a multiple of
+    ``rows`` rows; ``apply`` decides whether it is copied with a different row distance."""
+    depth = depth or depth_of(lhs.dtype)
+    m = lhs.shape[-2]
+    is_whole = rows == 1 or int(m) % rows == 0
+    if k % depth == 0 and is_whole and not shares_sets(lhs, k):
         return lhs
 
     def body(*at):
-        return tir.if_then_else(at[-1] < k, lhs(*at), tir.const(0, lhs.dtype))
+        inside = at[-1] < k if is_whole else te.all(at[-2] < m, at[-1] < k)
+        return tir.if_then_else(inside, lhs(*at), tir.const(0, lhs.dtype))
 
-    return te.compute((*lhs.shape[:-1], -(-k // depth) * depth), body, name="T_matmul_dots_lhs", tag="pad,step")
+    shape = (*lhs.shape[:-2], m if is_whole else _up(int(m), rows), _up(k, depth))
+    return te.compute(shape, body, name="T_matmul_dots_lhs", tag="pad,step")
 
 
-def panels(rhs: Tensor, n: int, k: int, transposed: bool) -> Tensor:
-    """Return a batch of rhs matrices packed into whole panels; zeros pad k."""
-    depth = depth_of(rhs.dtype)
-    block = k_block(-(-k // depth) * depth, depth)
+def _up(n: int, unit: int) -> int:
+    return -(-n // unit) * unit
+
+
+def panels(rhs: Tensor, n: int, k: int, transposed: bool, depth: int = 0) -> Tensor:
+    """Return a batch of rhs matrices packed into whole panels with words of ``depth`` elements; zeros pad k."""
+    depth = depth or depth_of(rhs.dtype)
+    block = k_block(_up(k, depth), depth, VECTOR_BYTES // info(rhs.dtype).bytes)
 
     def body(b, panel, outer, word, j, inner):
         column, at = panel * PANEL + j, (outer * (block // depth) + word) * depth + inner
@@ -97,7 +114,7 @@ def panels(rhs: Tensor, n: int, k: int, transposed: bool) -> Tensor:
 class MatmulDots(CPUTemplate):
     """A batch of matmuls with dot product instructions over panels of the rhs."""
 
-    tags = ("matmul_dots",)
+    tags = (TAG,)
 
     def applies(self, op: ComputeOp) -> bool:
         """Return whether the target has a suitable instruction and all dimensions are constant."""
@@ -136,11 +153,10 @@ class MatmulDots(CPUTemplate):
         """Apply the configuration: the panels are the outer loop, then the rows; inside are the register tile and its
         epilogue."""
         op = stage.op
-        words, instruction = access.extent_of(op.reduce_axis[1]) or 1, op.attrs["instruction"]
         rows, count = config["tile"]
         *lead, i, j = host.op.axis
         # Rows of the lhs stay in the L2 cache while they are multiplied with all panels. Row blocks have equal sizes.
-        row = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis[:-1]) * dot_products.LANE_BYTES
+        row = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis) * info(op.input_tensors[0].dtype).bytes
         tiles = -(-(access.extent_of(i) or 1) // rows)
         blocks = -(-tiles // max(planner.machine.l2_bytes // 2 // row // rows, 1))
         block = -(-tiles // blocks) * rows
@@ -164,6 +180,12 @@ class MatmulDots(CPUTemplate):
         if lhs.op.tag == "pad,step" and shares_sets(lhs, int(lhs.shape[-1])):
             size = info(lhs.dtype).bytes
             planner.s[lhs].storage_align(lhs.op.axis[-2], ALIASED // size, LINE // size)
+        self.multiply(stage, config)
+        stage.set_scope("local")
+
+    def multiply(self, stage: Stage, config: dict[str, Any]) -> None:
+        """Schedule the register tile."""
+        words, instruction = access.extent_of(stage.op.reduce_axis[1]) or 1, stage.op.attrs["instruction"]
         *lead, i, j = stage.op.axis
         k_outer, word, k = stage.op.reduce_axis
         j_panel, lane = stage.split(j, factor=PANEL)
@@ -171,7 +193,6 @@ class MatmulDots(CPUTemplate):
         for axis in (word, i, j_panel):
             stage.unroll(axis)
         stage.tensorize(lane, dot_products.multiply(instruction, PANEL, words * instruction.depth))
-        stage.set_scope("local")
 
 
 TEMPLATE = MatmulDots()

@@ -15,7 +15,8 @@ from .. import nn, size_class
 from ..nn.dense import Batch, batch_sizes, with_bias
 from ..nn.packed import crop_units, packed_matmul, row_or_last
 from ..utils import same_dim, simplify
-from . import matmul_dots, matmul_tiles, tiles, tuned
+from . import byte_windows, matmul_dots, matmul_pairs, matmul_tiles, tiles, tuned
+from .byte_functions import byte_kernels
 from .dot_products import dot_product, with_instruction
 from .machine import Machine
 from .matmul import (
@@ -125,15 +126,19 @@ def _in_tiles(
 
 
 def _with_dots(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
-    """Return a batch of matmuls with dot product instructions over whole panels, or None if the target has no suitable
-    instruction."""
+    """Return a batch of matmuls with 2x2 matmul or dot product instructions over whole panels, or None if the target
+    has no suitable instruction."""
     count, m, n, k = (d.value for d in sizes[:4])
-    instruction = dot_product(target, a.dtype, b.dtype, matmul_dots.PANEL)
+    pairs = matmul_pairs.instruction_for(target, a.dtype, b.dtype, dtype, m)
+    instruction = pairs or dot_product(target, a.dtype, b.dtype, matmul_dots.PANEL)
     if instruction is None or instruction.sums != dtype:
         return None
     if n % matmul_dots.PANEL or 0 in (count, m, n, k):
         return None
-    lhs, rhs = matmul_dots.padded_lhs(a, k), matmul_dots.panels(b, n, k, transpose_b)
+    rhs = matmul_dots.panels(b, n, k, transpose_b, instruction.depth)
+    if pairs is not None:
+        return matmul_pairs.products(a, rhs, pairs, "T_batch_matmul", bool(sizes.one_a), bool(sizes.one_b))
+    lhs = matmul_dots.padded_lhs(a, k)
     out = matmul_dots.products(lhs, rhs, (count, m, n), "T_batch_matmul", bool(sizes.one_a), bool(sizes.one_b))
     return with_instruction(out, lhs, rhs, target, matmul_dots.PANEL)
 
@@ -172,17 +177,24 @@ def dense_pack(
     target: Target,
 ) -> Tensor:
     """Return ``topi.nn.dense_pack`` in full register tiles. A weight with five dimensions is packed for
-    ``matmul_tiles`` if the target has suitable matrix registers, else for ``matmul_dots``."""
+    ``matmul_tiles`` if the target has suitable matrix registers, else for ``matmul_pairs`` or ``matmul_dots``,
+    depending on its last dimension."""
     dtype = out_dtype or data.dtype
+    if len(weight.shape) == 5 and byte_kernels(target) is not None:
+        return with_bias(byte_windows.dense_int8(data, weight, target), bias, dtype)
     kind = tiles.kind_of(target, data.dtype, weight.dtype) if len(weight.shape) == 5 else None
     if kind is not None:
         columns = int(units or int(weight.shape[0]) * int(weight.shape[3]))
         return with_bias(matmul_tiles.products(data, weight, columns, kind), bias, dtype)
     if len(weight.shape) == 5:
+        pairs = matmul_pairs.instruction_for(target, data.dtype, weight.dtype, dtype, data.shape[-2])
+        if pairs is not None and int(weight.shape[4]) == pairs.depth:
+            return with_bias(matmul_pairs.products(data, weight, pairs, "T_dense_pack"), bias, dtype)
         lhs = matmul_dots.padded_lhs(data, int(data.shape[-1]))
         shape = (*data.shape[:-1], int(weight.shape[0]) * int(weight.shape[3]))
         product = matmul_dots.products(lhs, weight, shape, "T_dense_pack")
-        product = with_instruction(product, lhs, weight, target, matmul_dots.PANEL)
+        if int(weight.shape[4]) == matmul_dots.depth_of(weight.dtype):
+            product = with_instruction(product, lhs, weight, target, matmul_dots.PANEL)
         return with_bias(product, bias, dtype)
     if len(data.shape) > 1 and not isinstance(data.shape[-2], IntImm) and tuned.is_known(weight.shape):
         return with_bias(crop_units(_dynamic_dense(data, weight, dtype, Machine(target)), data, units), bias, dtype)

@@ -45,6 +45,7 @@ from .normalization import (
 )
 from .norms import batch_norm, group_norm, instance_norm, rms_norm
 from .blocked import conv2d_transpose_blocked, conv_blocked
+from .byte_windows import conv2d_NHWC_int8, dense_int8, depthwise_conv2d_NHWC_int8
 from .packed import (
     conv2d_NCHWc,
     conv2d_NCHWc_int8,

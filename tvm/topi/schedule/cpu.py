@@ -16,8 +16,10 @@ from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
 from .. import access, size_class
 from ..cpu import (
+    byte_windows,
     conv2d,
     conv2d_dots,
+    conv2d_pairs,
     conv2d_tiles,
     conv_nd,
     depthwise,
@@ -25,6 +27,7 @@ from ..cpu import (
     matmul,
     matmul_dots,
     matmul_nbits,
+    matmul_pairs,
     matmul_tiles,
     pool,
     rows,
@@ -40,8 +43,8 @@ from .inline import inline
 # Templates by the tag of the operation. The first template that supports the dtype and the operation is used.
 TEMPLATES: dict[str, list[CPUTemplate]] = {}
 for _module in (
-    conv2d, conv2d_dots, conv2d_tiles, conv_nd, depthwise, depthwise_int8, pool, matmul, matmul_dots, matmul_nbits,
-    matmul_tiles, winograd, winograd_any_image,
+    byte_windows, conv2d, conv2d_dots, conv2d_pairs, conv2d_tiles, conv_nd, depthwise, depthwise_int8, pool, matmul,
+    matmul_dots, matmul_nbits, matmul_pairs, matmul_tiles, winograd, winograd_any_image,
 ):  # fmt: skip
     for _tag in _module.TEMPLATE.tags:
         TEMPLATES.setdefault(_tag, []).append(_module.TEMPLATE)

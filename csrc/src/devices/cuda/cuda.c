@@ -1,7 +1,6 @@
 /* CUDA devices, memory, streams and clocks, through the driver library, which is loaded at run time. */
 #include "cuda.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,15 +44,15 @@ bool tvm_cuda_lost(void) { return state != READY; }
 
 static int load_functions(void) {
   const char *variable = "TVM_CUDA_LIBRARY", *missing = NULL;
-  void *library = tvm_driver_library(variable, "libcuda.so.1 libcuda.so");
+  void *library = tvm_driver_library(variable, SYSTEM_CUDA_NAMES);
   if (!library) {
     const char *asked = getenv(variable);
     if (asked && *asked) snprintf(failure, sizeof failure, "cannot open the library '%.150s' (%s)", asked, variable);
-    else snprintf(failure, sizeof failure, "libcuda.so.1 was not found: install the NVIDIA driver");
+    else snprintf(failure, sizeof failure, SYSTEM_CUDA " was not found: install the NVIDIA driver");
     return -1;
   }
   void *address;
-#define FIND(name, parameters) memcpy(&tvm_cu.name, (address = dlsym(library, #name), &address), sizeof address);
+#define FIND(name, parameters) memcpy(&tvm_cu.name, (address = system_library_symbol(library, #name), &address), sizeof address);
 #define FIND_OR_MISS(name, parameters) FIND(name, parameters) if (!address) missing = #name;
   CUDA_FUNCTIONS(FIND_OR_MISS)
   CUDA_GRAPH_FUNCTIONS(FIND)

@@ -1,5 +1,4 @@
 /* The OpenCL driver. The OpenCL library is loaded at run time, so building does not need it. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static void text_of(cl_device_id id, cl_uint which, char *out, size_t size) {
 
 static int load_functions(void) {
   const char *variable = "TVM_OPENCL_LIBRARY";
-  void *library = tvm_driver_library(variable, "libOpenCL.so.1 libOpenCL.so");
+  void *library = tvm_driver_library(variable, SYSTEM_OPENCL_NAMES);
   const char *missing = NULL;
   if (sizeof(void *) < 8) {
     snprintf(failure, sizeof failure, "OpenCL arrays need a 64-bit runtime; this runtime has %zu bits", 8 * sizeof(void *));
@@ -57,12 +56,12 @@ static int load_functions(void) {
   if (!library) {
     const char *asked = getenv(variable);
     if (asked && *asked) snprintf(failure, sizeof failure, "cannot open the library '%.150s' (%s)", asked, variable);
-    else snprintf(failure, sizeof failure, "libOpenCL.so.1 was not found: install an OpenCL driver, for example Debian's pocl-opencl-icd");
+    else snprintf(failure, sizeof failure, SYSTEM_OPENCL " was not found: install an OpenCL driver, for example Debian's pocl-opencl-icd");
     return -1;
   }
 #define FIND(result, name, parameters)                         \
   {                                                            \
-    void *address = dlsym(library, #name);                     \
+    void *address = system_library_symbol(library, #name);                     \
     if (!address) missing = #name;                             \
     memcpy(&tvm_cl.name, &address, sizeof address);                \
   }

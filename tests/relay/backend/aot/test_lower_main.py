@@ -52,7 +52,7 @@ def test_fused_functions_stay_whole():
 def test_memory_of_functions(lowered):
     found = CreateFunctionMetadata(lowered, 16, 4)
     target = lowered[MAIN].attrs["target"]
-    main = found["tvmgen_net___tvm_main__"]
+    main = found[MAIN]
     assert main.io_sizes[target] == 4 * (40 + 24 + 15 + 15) and main.constant_sizes[target] == 12
     assert main.workspace_sizes[target] == 96 + 64 and main.tir_primfuncs[target] is lowered[MAIN]
     assert found["tvmgen_net_fused_exp"].io_sizes[target] == 2 * 4 * 15

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
 import tvm
 from tvm import relay
 from tvm.ir.memory_pools import (
-    ConstantMemoryPools,
-    ConstantPoolInfo,
     PoolInfoProperties,
     WorkspaceMemoryPools,
     WorkspacePoolInfo,
@@ -46,12 +43,9 @@ def test_combinations_that_plain_c_rejects(options, words):
 
 
 def test_other_options_that_are_rejected():
-    runtime = Runtime("crt", {"system-lib": True})
-    with pytest.raises(tvm.TVMError, match="option system-lib of crt is not supported yet: functions of a program"):
-        relay.build(module(), "c", executor=Executor("aot", C), runtime=runtime)
     for name in ("cpp", "crt"):
         with tvm.transform.PassContext(config={"tir.usmp.use_workspace_io": True}):
-            with pytest.raises(tvm.TVMError, match="use_workspace_io is not supported by executor aot yet"):
+            with pytest.raises(tvm.TVMError, match="use_workspace_io option is only compatible with interface_api c"):
                 relay.build(module(), "c", executor="aot", runtime=name)
 
 
@@ -90,14 +84,6 @@ def test_a_plan_that_does_not_fit_is_rejected():
     with pytest.raises(tvm.TVMError, match="sram"):
         relay.build(module(), "c", executor=Executor("aot", C), runtime=Runtime("crt"),
                     workspace_memory_pools=WorkspaceMemoryPools([pool]))  # fmt: skip
-
-
-def test_machine_code_takes_no_constant_pools():
-    x = relay.var("x", shape=(64,))
-    mod = tvm.IRModule.from_expr(x + relay.const(np.ones(64, "float32")))
-    pools = ConstantMemoryPools([ConstantPoolInfo("flash", [Target("llvm")])])
-    with pytest.raises(tvm.TVMError, match="constant memory pools require target c"):
-        relay.build(mod, "llvm", executor=Executor("aot", C), runtime=Runtime("crt"), constant_memory_pools=pools)
 
 
 def test_a_model_for_programs_without_the_runtime_does_not_run_here():

@@ -15,6 +15,7 @@ from torch import nn
 from tests.relay.frontend.pytorch.support import array, run, same
 from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
+from tvm.relay import Any
 from tvm.relay.frontend.common.importer import UnknownInput
 from tvm.relay.frontend.pytorch import torchscript
 from tvm.relay.frontend.pytorch.dynamic_inputs import UnknownShapes
@@ -73,6 +74,23 @@ def test_a_trace_that_was_saved_is_imported_like_a_script():
     script = loaded(torch.jit.trace(nn.Sequential(*CONV).eval(), torch.randn(1, 3, 8, 8)))
     with torch.no_grad():
         assert checked(script, [torch.randn(2, 3, 11, 6)]) == {"input": "Tensor[(?, 3, ?, ?), float32]"}
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4, 5), (1, 2, 2, 2, 2, 3)])
+def test_a_model_of_any_rank_takes_the_rank_of_its_trace_or_the_given_one(shape):
+    def model(x):
+        return torch.relu(x) * 2
+
+    wanted = f"Tensor[({', '.join('?' * len(shape))}), float32]" if shape else "float32"
+    trace = torch.jit.trace(model, torch.randn(shape))
+    assert checked(trace, [torch.randn([d + 1 for d in shape])]) == {"x": wanted}
+    given = {"x": (Any(),) * len(shape)}
+    assert checked(loaded(trace), [torch.randn(shape)], input_infos=given) == {"x": wanted}
+    # A file has no rank; an input of another rank is rejected when the model runs.
+    mod, params = relay.frontend.from_pytorch(loaded(trace))
+    assert types(mod, params) == {"x": "Tensor[(?, ?), float32]"}
+    with pytest.raises(TVMError, match=rf"'x' of function 'main' has {len(shape)} dimensions, but the model expects 2"):
+        run(mod, params, {"x": array(torch.randn(shape))}, "vm")
 
 
 def test_a_model_that_adds_a_dimension_to_one_sample_takes_a_batch():

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from tests.relay.frontend.pytorch.support import array, flat, leaves, machine_of, same
 from tvm import relay
+from tvm.error import TVMError
 from tvm.relay import Any
 
 
@@ -37,6 +38,24 @@ def test_layers_in_both_directions_with_projections():
     torch.manual_seed(0)
     model = torch.nn.LSTM(3, 4, 2, bidirectional=True, proj_size=2, batch_first=True)
     check(model, (2, 5, 3), (Any(), Any(), 3), [(1, 6, 3), (3, 2, 3)])
+
+
+@pytest.mark.slow("exports and compiles two layers in both directions")
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_an_exported_program_has_a_dynamic_batch(kind):
+    torch.manual_seed(0)
+    model = getattr(torch.nn, kind)(3, 4, 2, bidirectional=True, batch_first=True).eval()
+    program = torch.export.export(model, (torch.randn(2, 5, 3),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    machine = machine_of(*relay.frontend.from_exported_program(program))
+    for batch in (1, 2, 7):
+        x = torch.randn(batch, 5, 3)
+        with torch.no_grad():
+            same(flat(machine.run(array(x))), leaves(model(x)), rtol=1e-5)
+    # torch.export unrolls the steps; other lengths need another program, or TorchScript.
+    with pytest.raises(TVMError, match="dimension 1 is 6, but the model expects 5"):
+        machine.run(array(torch.randn(2, 6, 3)))
+    with pytest.raises(TVMError, match="input 'input' contains 6 where the program has 5"):
+        relay.frontend.from_exported_program(program, shape={"input": (2, 6, 3)})
 
 
 class Labels(torch.nn.Module):

@@ -119,12 +119,13 @@ def network():
     return tvm.IRModule.from_expr(relay.nn.batch_matmul(y, y, out_dtype="float32"))
 
 
+@pytest.mark.usual_code
 @pytest.mark.parametrize("target, product, conversion", [
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=cooperlake", "vdpbf16ps", "vcvtneps2bf16"),
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4", "vdpbf16ps", "vcvtneps2bf16"),
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids", "tdpbf16ps", "vcvtneps2bf16"),
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -mattr=-amx-bf16", "vfmadd", ""),
-    ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", "bfdot", "bfcvt"),
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", "bfmmla", "bfcvt"),
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake", "vfmadd", ""),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "fmla", ""),
 ])  # fmt: skip
@@ -133,7 +134,7 @@ def test_a_target_multiplies_and_rounds_with_what_it_has(target, product, conver
         built = relay.build(network(), target)
     text = built.lib.get_source("asm")
     assert product in text and conversion in text
-    others = {"vdpbf16ps", "bfdot", "tdpbf16ps"} - {product}
+    others = {"vdpbf16ps", "bfdot", "bfmmla", "tdpbf16ps"} - {product}
     assert not any(other in text for other in others)
 
 

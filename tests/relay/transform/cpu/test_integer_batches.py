@@ -12,8 +12,6 @@ from tvm.relay.transform.backend_passes import passes_of
 from tvm.relay.transform.fuse_ops import own_nodes
 from tvm.target import Target
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 TARGET = Target("llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod")
 
 

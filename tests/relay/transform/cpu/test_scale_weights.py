@@ -11,8 +11,6 @@ from tvm.contrib import graph_executor
 from tvm.ir.visit import post_order
 from tvm.relay.build_module import optimize
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 rng = np.random.default_rng(3)
 
 

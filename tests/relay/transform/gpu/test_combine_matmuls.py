@@ -15,8 +15,6 @@ from tvm.ir.visit import post_order
 from tvm.relay.pipeline import optimize
 from tvm.relay.transform.gpu import CombineMatmuls
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 GPU = tvm.target.Target("cuda -arch=sm_80")
 
 

@@ -10,8 +10,6 @@ from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay.transform.gpu.weights import channel_padding
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 
 def model(rng) -> tvm.IRModule:
     def weight(*shape):

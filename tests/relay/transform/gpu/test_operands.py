@@ -24,8 +24,6 @@ from tvm.relay.transform.gpu.operands import operand_rule
 from tvm.testing import requires_opencl
 from tvm.topi.gpu import gemm, tensor_cores
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 CUDA = tvm.target.Target("cuda -arch=sm_90", host="llvm")
 
 

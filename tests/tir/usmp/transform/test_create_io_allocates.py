@@ -67,6 +67,17 @@ def test_stores_decide_and_not_the_order_of_parameters():
     assert kinds == {"x": ("input_tensor",), "y": ("output_tensor",), "s": ()}
 
 
+def test_attributes_name_the_inputs_and_outputs():
+    """A parameter that neither attribute lists, such as a constant, stays a parameter."""
+    a, b, c = (buffer(name, 64) for name in "abc")
+    main = function("__tvm_main__", [a, b, c], copy(a, b))
+    first, second, third = main.params
+    main = main.with_attr({"input_vars": (second,), "output_vars": (main.buffer_map[third],)})
+    mod = create_io_allocates(tvm.IRModule({"__tvm_main__": main}))
+    assert found(mod) == ({second.name: (64, "int8")}, {third.name: (64, "int8")})
+    assert mod["__tvm_main__"].params == (first,) and list(mod["__tvm_main__"].buffer_map) == [first]
+
+
 def test_the_mask_of_an_access_pointer_decides():
     x, y = buffer("x", 64), buffer("y", 64)
 

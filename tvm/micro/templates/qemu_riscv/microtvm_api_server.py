@@ -18,7 +18,7 @@ class RiscvProject(CProject):
 
     platform = "qemu_riscv"
     boards = tuple(BOARDS)
-    runtime_sources = ("serve.c", "semihosting.c")
+    platform_sources = ("semihosting.c",)
     has_named_pipes = True
 
     def toolchain(self, options: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from ..executor_factory import AOTExecutorFactoryModule
 from ..function_info import MAIN, FunctionInfo, function_metadata
 from ..writers import CompiledModel, register_writer
 from .compile import Compiled, compile_for_runtime, compile_objects, compile_plain
+from .kernel_library import write_kernels
 from .lower_main import AOTLowerMain, CallType, CreateExecutorMetadata, CreateFunctionMetadata
 from .main_function import local_main_symbol, main_symbol
 from .metadata import executor_metadata, main_graph
@@ -43,10 +44,8 @@ def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
         made = compile_plain(model, target, is_unpacked)
         plain = plain_model(made, model)
         return _factory(model, made, plain_module(plain), {}, "", plain)
-    if model.constant_pools:
-        raise TVMError(
-            "constant memory pools require target c: machine code takes a separate address for each constant"
-        )
+    if model.runtime["parallel-for"]:
+        raise TVMError("option parallel-for of crt requires target c: the machine code of kernels has serial loops")
     made = compile_objects(model, target, (main_symbol if is_unpacked else local_main_symbol)(model.name))
     plain = plain_model(made, model)
     return _factory(model, made, plain_module(plain), {}, "", plain)
@@ -91,12 +90,12 @@ register_writer(
     "aot",
     "crt",
     write_plain,
-    {"system-lib": "functions of a program without the runtime are called by their names"},
     check=check_crt,
     has_pools=True,
     links_constants=True,
     context=plain_context,
     target=plain_target,
 )
+register_writer("graph", "crt", write_kernels, context=plain_context, target=plain_target)
 
 __all__ = ["AOTLowerMain", "CallType", "CreateExecutorMetadata", "CreateFunctionMetadata"]

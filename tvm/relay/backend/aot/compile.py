@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ....codegen.c.build import emit_source
 from ....codegen.c.plain import COMMENT, INFALLIBLE, LOCAL, PlainC
+from ....codegen.c.plain_parallel import ParallelPlainC, loops_of_tasks
 from ....driver.build_module import build_for_host
 from ....error import TVMError
 from ....ir import primop
@@ -18,7 +19,7 @@ from ....ir.visit import pre_order
 from ....target import Target
 from ....tir import pipeline
 from ....tir.function import PrimFunc
-from ....tir.stmt import AssertStmt, Evaluate, IfThenElse, Stmt, seq
+from ....tir.stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, Stmt, seq
 from ....tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
 from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
@@ -27,13 +28,20 @@ from ..program import Program
 from ..te_compiler import ExternalKernel, Kernel
 from ..writers import CompiledModel
 from .kernels import RawKernel, StackLimits, raw_kernel
-from .main_function import MainFunction, kernels_in_place, local_main_symbol, main_function, main_symbol
+from .main_function import (
+    MainFunction,
+    kernels_in_place,
+    local_main_symbol,
+    main_function,
+    main_symbol,
+    output_names_of,
+)
 from .options import alignment_of, runtime_options
 from .plan import Planned, plan_main
 
 # The limits for allocations on the stack of a thread of the runtime, and on the stack of a microcontroller.
 _OF_THREADS = StackLimits(STACK_BYTES, LOCAL_STACK_BYTES)
-_OF_MICROCONTROLLERS = StackLimits(256, 1024)
+OF_MICROCONTROLLERS = StackLimits(256, 1024)
 
 
 class Compiled(NamedTuple):
@@ -58,7 +66,7 @@ def compile_for_runtime(model: CompiledModel, target: Target) -> Compiled:
         for kernel in _with_progress(model):
             raw = kernels[kernel.name] = raw_kernel(_loops(kernel), kernel.name + COMPUTE_SUFFIX, _OF_THREADS)
             yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
-        main = main_function(program, mod_name, kernels, link_constants=False)
+        main = main_function(program, mod_name, kernels, False, output_names_of(model.ir_mod))
         planned = plan_main(main.function, executor)
         made.append((main, planned))
         yield pipeline.split_host_device(IRModule({main_symbol(mod_name): planned.function}), host, host, ctx)[0]
@@ -72,8 +80,9 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     ``is_public`` the main function is not static."""
     ctx, mod_name = PassContext.current(), model.name
     _refuse_partitions(model)
-    kernels = plain_kernels(model.program, _with_progress(model))
-    main = main_function(model.program, mod_name, kernels, link_constants=True)
+    in_parallel = bool(model.runtime["parallel-for"])
+    kernels = plain_kernels(model.program, _with_progress(model), in_parallel)
+    main = main_function(model.program, mod_name, kernels, True, output_names_of(model.ir_mod))
     planned = plan_main(main.function, model.executor, pools_of(model))
     about = f'Model "{mod_name}": calls the kernels in order.'
     symbol = main_symbol(mod_name) if is_public else local_main_symbol(mod_name)
@@ -81,14 +90,16 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     # C requires that callees are defined before their callers.
     functions[symbol] = planned.function.with_attr({"global_symbol": symbol, COMMENT: about, LOCAL: not is_public})
     module = pipeline.plain_host(IRModule(functions), target, ctx)
-    dialect = PlainC.aligned(alignment_of(model.executor, "constant-byte-alignment"))
+    dialect = (ParallelPlainC if in_parallel else PlainC).aligned(
+        alignment_of(model.executor, "constant-byte-alignment")
+    )
     source = emit_source([(name, module[name]) for name in functions], dialect)
     return Compiled(source, main, planned, _lowered(mod_name, kernels, planned))
 
 
 def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compiled:
-    """Compile a program to machine code that does not call the runtime. The constants are parameters of the main
-    function."""
+    """Compile a program to machine code that does not call the runtime. The constants are in the constant pools, or
+    parameters of the main function if there are none."""
     ctx = PassContext.current()
     _refuse_partitions(model)
     kernels: dict[str, RawKernel] = {}
@@ -97,9 +108,10 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
     def functions() -> Iterator[IRModule]:
         for kernel in _with_progress(model):
             loops = quiet_asserts(convert_for_loops_to_serial(_loops(kernel)))
-            raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, _OF_MICROCONTROLLERS)
+            raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, OF_MICROCONTROLLERS)
             yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
-        main = main_function(model.program, model.name, kernels, link_constants=False)
+        links = bool(model.constant_pools)
+        main = main_function(model.program, model.name, kernels, links, output_names_of(model.ir_mod))
         planned = plan_main(main.function, model.executor, pools_of(model))
         made.append((main, planned))
         function = planned.function.with_attr("global_symbol", symbol)
@@ -149,18 +161,22 @@ def _loops(kernel: Kernel) -> PrimFunc:
     return function
 
 
-def plain_kernels(program: Program, kernels: Iterable[Kernel]) -> dict[str, RawKernel]:
-    """Return the kernels of a program, by name, lowered to functions with serial loops."""
+def plain_kernels(program: Program, kernels: Iterable[Kernel], in_parallel: bool = False) -> dict[str, RawKernel]:
+    """Return the kernels of a program, by name, lowered to functions with serial loops. With ``in_parallel``, loops
+    stay parallel if tasks need no memory but the stack."""
     in_place = kernels_in_place(program)
-    return {kernel.name: _plain_kernel(kernel, kernel.name in in_place) for kernel in kernels}
+    loops = loops_of_tasks if in_parallel else convert_for_loops_to_serial
+    return {kernel.name: _plain_kernel(kernel, loops(_loops(kernel)), kernel.name in in_place) for kernel in kernels}
 
 
-def _plain_kernel(kernel: Kernel, is_in_place: bool) -> RawKernel:
-    """Lower a kernel to a static function with serial loops. The function returns a status only if it can fail. With
-    ``is_in_place``, an input pointer may equal an output pointer."""
-    raw = raw_kernel(convert_for_loops_to_serial(_loops(kernel)), kernel.name, _OF_MICROCONTROLLERS)
+def _plain_kernel(kernel: Kernel, function: PrimFunc, is_in_place: bool) -> RawKernel:
+    """Return a kernel as a static function. The function returns a status only if it can fail: an assertion can be
+    false, or tasks may not start. With ``is_in_place``, an input pointer may equal an output pointer."""
+    raw = raw_kernel(function, kernel.name, OF_MICROCONTROLLERS)
     can_fail = any(
-        isinstance(node, AssertStmt) or (isinstance(node, Call) and getattr(node.op, "name", "") in _FAILING)
+        isinstance(node, AssertStmt)
+        or (isinstance(node, For) and node.kind is ForKind.PARALLEL)
+        or (isinstance(node, Call) and getattr(node.op, "name", "") in _FAILING)
         for node in pre_order(raw.function.body)
     )
     operators = ", ".join(kernel.operators) or "copy"
@@ -188,4 +204,11 @@ def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> 
     return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
 
 
-__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain", "plain_kernels"]
+__all__ = [
+    "OF_MICROCONTROLLERS",
+    "Compiled",
+    "compile_for_runtime",
+    "compile_objects",
+    "compile_plain",
+    "plain_kernels",
+]

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from ....error import TVMError
+from ....ir.memory_pools import ConstantPoolInfo
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import ModulePass, Pass, PassInfo
@@ -16,6 +17,7 @@ from ....tir.function import PrimFunc
 from ...expr import Call
 from ...infer import infer_module
 from ...transform.fuse_ops import constants_outside, fuse_function
+from ...transform.normal_form import ToGraphNormalForm
 from ..from_relay import ProgramBuilder
 from ..function_info import MAIN, FunctionInfo
 from ..memory_plan import plan_program
@@ -82,8 +84,8 @@ def AOTLowerMain(mod_name: str, config: Any, call_type: int | CallType) -> Pass:
 
 
 def _program(mod: IRModule, target: Any, mod_name: str) -> Program:
-    """Return the planned program of ``main``. Each operator that is not fused becomes a separate kernel."""
-    typed = infer_module(mod).clone()
+    """Return the planned program of ``main``, without lets. Each operator that is not fused becomes a kernel."""
+    typed = infer_module(ToGraphNormalForm()(infer_module(mod))).clone()
     if any(isinstance(node, Call) and isinstance(node.op, Op) for node in _outer_nodes(typed["main"].body)):
         typed["main"] = fuse_function(typed["main"], 0)
     typed["main"] = constants_outside(typed["main"])
@@ -110,7 +112,8 @@ def CreateFunctionMetadata(
     Parameters
     ----------
     mod : IRModule
-        The functions; the attribute ``target`` of each is its target.
+        The functions; the attribute ``target`` of each is its target. The attribute ``pool_args`` of the module or of
+        the main function lists the memory pools, whose sizes are part of the main function's.
     workspace_byte_alignment : int
         The alignment of allocations.
     constant_byte_alignment : int
@@ -119,7 +122,7 @@ def CreateFunctionMetadata(
     Returns
     -------
     dict of str to FunctionInfo
-        The memory use of each function, by symbol.
+        The memory use of each function, by its name in the module.
 
     Raises
     ------
@@ -136,9 +139,19 @@ def CreateFunctionMetadata(
         io = sum(byte_size(buffer) for buffer in function.buffer_map.values())
         workspace = calculate_workspace_bytes(function, workspace_byte_alignment)
         constants = calculate_constant_bytes(function, constant_byte_alignment)
-        symbol = str(function.attrs.get("global_symbol", var.name_hint))
-        found[symbol] = FunctionInfo({target: workspace}, {target: io}, {target: constants}, {target: function}, {})
+        for pool in _pools_of(mod, function) if var.name_hint == MAIN else ():
+            if isinstance(pool.pool, ConstantPoolInfo):
+                constants += pool.allocated_size
+            else:
+                workspace += pool.allocated_size
+        found[var.name_hint] = FunctionInfo(
+            {target: workspace}, {target: io}, {target: constants}, {target: function}, {}
+        )  # fmt: skip
     return found
+
+
+def _pools_of(mod: IRModule, main: PrimFunc) -> tuple[Any, ...]:
+    return tuple(main.attrs.get("pool_args") or mod.attrs.get("pool_args") or ())
 
 
 def CreateExecutorMetadata(
@@ -150,7 +163,8 @@ def CreateExecutorMetadata(
     ----------
     mod : IRModule
         The lowered module. The attributes ``input_vars`` and ``output_vars`` of its main function list the parameters
-        that are inputs and outputs.
+        that are inputs and outputs, and ``pool_args`` the memory pools. The attribute ``io_tensor_pool_allocations`` of
+        the function or of the module maps inputs and outputs to their pools.
     mod_name : str
         The name of the model.
     executor : Executor
@@ -174,6 +188,9 @@ def CreateExecutorMetadata(
         raise TVMError(f"CreateExecutorMetadata: the module has no function {MAIN}")
     main = mod[MAIN]
     assert isinstance(main, PrimFunc)
+    io = "io_tensor_pool_allocations"
+    if io in mod.attrs and io not in main.attrs:
+        main = main.with_attr(io, mod.attrs[io])
     return metadata_of_function(main, mod_name, executor, workspace_byte_alignment, constant_byte_alignment)
 
 

@@ -8,12 +8,13 @@ planner assigns an offset in a memory pool to every ``Allocate``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ....dtype import info
+from ....error import TVMError
 from ....ir import primop
-from ....ir.module import GlobalVar
+from ....ir.module import GlobalVar, IRModule
 from ....ir.op import Op
 from ....ir.prim import Call, PrimExpr, StringImm, Var, const
 from ....ir.tensor_type import TensorType
@@ -43,6 +44,11 @@ class Tensor(NamedTuple):
         """The size of the data in bytes; zero for a tensor without elements."""
         return math.prod(self.shape) * info(self.type.dtype).bytes
 
+    @property
+    def description(self) -> str:
+        """The data type and the shape in words."""
+        return f"{self.type.dtype}, shape {self.shape}"
+
 
 class MainFunction(NamedTuple):
     """The main function before memory planning. Its parameters are the inputs, the constants that the code does not
@@ -65,13 +71,22 @@ def local_main_symbol(mod_name: str) -> str:
 
 
 def main_function(
-    program: Program, mod_name: str, kernels: Mapping[str, RawKernel], link_constants: bool
-) -> MainFunction:
+    program: Program, mod_name: str, kernels: Mapping[str, RawKernel], link_constants: bool,
+    output_names: Sequence[str] = (),
+) -> MainFunction:  # fmt: skip
     """Build the main function of a planned program. ``kernels`` maps the names of kernels to raw kernels.
 
-    With ``link_constants`` the function contains the constants; otherwise they are parameters.
+    With ``link_constants`` the function contains the constants; otherwise they are parameters. Outputs without names in
+    ``output_names`` are called ``output``, or ``output0``, ``output1`` and so on.
     """
-    return _Builder(program, kernels).build(main_symbol(mod_name), link_constants)
+    return _Builder(program, kernels, output_names).build(main_symbol(mod_name), link_constants)
+
+
+def output_names_of(mod: IRModule) -> list[str]:
+    """Return the names of the outputs in the attribute ``output_tensor_names`` of the Relay function ``main``; empty
+    without the attribute."""
+    main: Any = mod["main"]
+    return [str(name) for name in (main.attrs or {}).get("output_tensor_names") or ()]
 
 
 def kernels_in_place(program: Program) -> set[str]:
@@ -88,8 +103,14 @@ def kernels_in_place(program: Program) -> set[str]:
 
 
 class _Builder:
-    def __init__(self, program: Program, kernels: Mapping[str, RawKernel]):
+    def __init__(self, program: Program, kernels: Mapping[str, RawKernel], output_names: Sequence[str]):
         assert program.plan is not None
+        count = len(program.outputs)
+        self.output_names = output_names or (["output"] if count == 1 else [f"output{i}" for i in range(count)])
+        if len(self.output_names) != count:
+            raise TVMError(
+                f"the model has {count} outputs, but its attribute output_tensor_names has {len(self.output_names)}"
+            )
         self.program, self.entries, self.kernels = program, program.plan.entries, kernels
         self.first = program.first_entries()
         self.taken: set[str] = set()
@@ -152,9 +173,8 @@ class _Builder:
         (destination, entry, bytes)."""
         refs = self.program.outputs
         tensors, copies = [], []
-        for position, ref in enumerate(refs):
+        for name, ref in zip(self.output_names, refs):
             e = self._entry(ref)
-            name = "output" if len(refs) == 1 else f"output{position}"
             tensor = Tensor(name, self._new_name(name), self.program.nodes[ref[0]].types[ref[1]])
             tensors.append(tensor)
             data = self._parameter(tensor)
@@ -254,4 +274,7 @@ def _elements(t: TensorType) -> int:
     return math.prod(int(d) for d in t.shape)
 
 
-__all__ = ["MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol"]
+__all__ = [
+    "MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol",
+    "output_names_of",
+]  # fmt: skip

@@ -79,10 +79,9 @@ def executor_metadata(
 ) -> ExecutorCodegenMetadata:
     """Return the interface of a main function after memory planning."""
     alignments = (alignment_of(executor, f"{kind}-byte-alignment") for kind in ("workspace", "constant"))
-    return replace(
-        metadata_of_function(planned.function, mod_name, executor, *alignments),
-        input_names=[t.name for t in main.inputs],
-    )
+    # Planning removes the parameters of inputs and outputs that are in pools.
+    found = metadata_of_function(main.function, mod_name, executor, *alignments)
+    return replace(found, **_pool_facts(planned.function), input_names=[t.name for t in main.inputs])
 
 
 def metadata_of_function(
@@ -90,14 +89,12 @@ def metadata_of_function(
 ) -> ExecutorCodegenMetadata:
     """Return the interface of a main function, derived from its parameters and attributes."""
     inputs, outputs = (_parameters(main, key) for key in ("input_vars", "output_vars"))
-    pools = {main.params[int(pool.pool_var_idx)]: pool for pool in main.attrs.get("pool_args") or ()}
     interface, is_unpacked = interface_of(executor)
     return ExecutorCodegenMetadata(
         inputs=inputs,
         input_tensor_types=[_type_of(main, var) for var in inputs],
         outputs=[var.name for var in outputs],
         output_tensor_types=[_type_of(main, var) for var in outputs],
-        pools=list(pools),
         devices=[str(name) for name in main.attrs.get("devices") or ()],
         executor=executor.name,
         mod_name=mod_name,
@@ -105,10 +102,16 @@ def metadata_of_function(
         unpacked_api=is_unpacked,
         workspace_alignment=workspace_alignment,
         constant_alignment=constant_alignment,
-        pool_inputs=pools,
-        io_pool_allocations=dict(main.attrs.get("io_tensor_pool_allocations") or {}),
         input_names=[var.name for var in inputs],
+        **_pool_facts(main),
     )
+
+
+def _pool_facts(main: PrimFunc) -> dict[str, Any]:
+    """Return the fields of the metadata that describe the memory pools of a main function."""
+    pools = {main.params[int(pool.pool_var_idx)]: pool for pool in main.attrs.get("pool_args") or ()}
+    io = dict(main.attrs.get("io_tensor_pool_allocations") or {})
+    return {"pools": list(pools), "pool_inputs": pools, "io_pool_allocations": io}
 
 
 def _parameters(main: PrimFunc, key: str) -> list[Var]:

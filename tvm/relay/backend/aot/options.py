@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....error import TVMError
-from ....ir.transform import PassContext
 from ....target import Target
+from ....tir.usmp.utils import use_workspace_io_is_enabled
 from ..options import Executor, Runtime
 from ..writers import CompiledModel
 
@@ -35,36 +35,39 @@ def runtime_options(executor: Executor) -> Executor:
     return Executor(executor.name, {"workspace-byte-alignment": 64, **executor.options})
 
 
-def _refuse_workspace_io() -> None:
-    """Raise an error if the option to store inputs and outputs in pools is set: callers must pass their addresses."""
-    if PassContext.current().get_config("tir.usmp.use_workspace_io"):
-        raise TVMError("option tir.usmp.use_workspace_io is not supported by executor aot yet: the caller provides "
-                       "the memory of inputs and outputs")  # fmt: skip
+def _check_workspace_io(interface: str) -> None:
+    """Raise an error if inputs and outputs are stored in pools and the entry function takes packed arguments, which
+    contain the addresses of inputs and outputs."""
+    if interface != "c" and use_workspace_io_is_enabled():
+        raise TVMError(
+            "tir.usmp.use_workspace_io option is only compatible with interface_api c.\n"
+            "Please use interface_api c to be able to enable tir.usmp.use_workspace_io\n"
+        )
 
 
 def check_cpp(executor: Executor, runtime: Runtime) -> None:
     """Check the interface of a model for the C++ runtime, which calls the main function with packed arguments."""
     _check_alignments(executor)
-    _refuse_workspace_io()
     interface, unpacked = interface_of(executor)
     if interface != "packed" or unpacked:
         raise TVMError(
             f'Need unpacked-api == false (got: {int(unpacked)}) and interface-api == "packed" (got: {interface}) when '
             "targeting c++ runtime"
         )
+    _check_workspace_io(interface)
 
 
 def check_crt(executor: Executor, runtime: Runtime) -> None:
     """Check the interface of a model for programs without the runtime. An entry function that takes structs of pointers
     requires a main function that takes data pointers."""
     _check_alignments(executor)
-    _refuse_workspace_io()
     interface, unpacked = interface_of(executor)
     if interface == "c" and not unpacked:
         raise TVMError(
             f'Either need interface_api == "packed" (got: {interface}) or unpacked-api == true (got: {int(unpacked)}) '
             "when targeting c runtime"
         )
+    _check_workspace_io(interface)
     if not executor.options.get("link-params", True):
         raise TVMError(
             "runtime crt does not support link-params=false of executor aot: the code contains the weights; "

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ....codegen.c import plain
+from ....codegen.c.crt_library import library_lines
 from ....codegen.c.names import clean
+from ....codegen.c.plain_parallel import parallel_for_text
 from ....codegen.c.runtime import ARRAY_RECORDS
 from ....codegen.c.source import Source
 from ....dtype import element
@@ -21,6 +23,8 @@ from .c_interface import (
     forwarding_entry,
     header,
     packed_entry,
+    parallel_for_lines,
+    table_entry,
     workspace_lines,
 )
 from .compile import Compiled
@@ -44,8 +48,12 @@ def plain_model(made: Compiled, model: CompiledModel) -> PlainModel:
     """Return the C source of a compiled model. It includes the kernels if they are generated as C."""
     memory = [_pool(made.planned, info) for info in made.planned.pools]
     main = made.main
-    passes = bool(model.workspace_pools)
-    interface = Interface(model.name, main.inputs, main.outputs, memory, passes, main.constants)
+    places = dict(made.planned.function.attrs.get("io_tensor_pool_allocations") or {})
+    passes = bool(model.workspace_pools or places)
+    in_parallel = bool(model.runtime["parallel-for"])
+    interface = Interface(
+        model.name, main.inputs, main.outputs, memory, passes, main.constants, places, (), in_parallel
+    )  # fmt: skip
     text = _model_text(made, interface, model)
     kernels = made.code if isinstance(made.code, Module) else None
     return PlainModel(interface, text, header(interface) if interface_of(model.executor)[0] == "c" else "", kernels)
@@ -59,10 +67,18 @@ def _pool(planned: Planned, info: AllocatedPoolInfo) -> Pool:
 def plain_module(model: PlainModel) -> Module:
     """Return a module that contains the C file of a model and imports the kernels that are not in the file. Exporting
     the module as a library compiles the file."""
+    module = c_file_module(model.text, [] if model.header else [f"{model.interface.prefix}_run"])
+    if model.kernels is not None:
+        module.import_module(model.kernels)
+    return module
+
+
+def c_file_module(text: str, names: list[str]) -> Module:
+    """Return a module that contains a C file, which defines these functions."""
 
     def source(fmt: str) -> str:
         if fmt in ("", "c"):
-            return model.text
+            return text
         raise TVMError(f"a model in plain C has no source in format '{fmt}'; it has c")
 
     def save(path: str, fmt: str = "") -> None:
@@ -70,13 +86,9 @@ def plain_module(model: PlainModel) -> Module:
         if kind != "c":
             raise TVMError(f"a model in plain C cannot be saved as '{kind}'; save it as c, or export it as a library")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(model.text)
+            file.write(text)
 
-    names = [] if model.header else [f"{model.interface.prefix}_run"]
-    module = from_code(None, names, type_key="c", format="c", source=source, save=save)
-    if model.kernels is not None:
-        module.import_module(model.kernels)
-    return module
+    return from_code(None, names, type_key="c", format="c", source=source, save=save)
 
 
 # The text -------------------------------------------------------------------------------------------------------------
@@ -94,17 +106,21 @@ def _model_text(made: Compiled, interface: Interface, model: CompiledModel) -> s
         for lines in (source.imported, source.extern_lines(), source.helpers.values()):
             parts += [text.rstrip("\n") for text in lines]
             parts += [""] if lines else []
+    if interface.has_parallel_for:
+        parts += [*parallel_for_lines(interface), parallel_for_text(f"{interface.prefix}_parallel_for")]
     parts += _constant_lines(made, interface, model)
     parts += workspace_lines(interface)
     parts += source.functions if source is not None else _main_declaration(interface, symbol)
     main = source.signatures[symbol].name if source is not None else symbol
     parts += c_entry(interface, main) if api == "c" else _packed_entries(interface, main, is_unpacked)
+    parts += library_lines([table_entry(interface, main)]) if model.runtime.options.get("system-lib") else []
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def _main_declaration(interface: Interface, symbol: str) -> list[str]:
     """Return the declaration of a main function that is defined in an object file."""
-    count = len(interface.inputs) + len(interface.constants) + len(interface.outputs) + len(interface.memory)
+    tensors = 0 if interface.places else len(interface.inputs) + len(interface.outputs)
+    count = tensors + len(interface.constants) + len(interface.memory)
     return [f"int32_t {symbol}({', '.join(['const void*'] * count) or 'void'});", ""]
 
 
@@ -158,4 +174,4 @@ def _packed_entries(interface: Interface, main: str, is_unpacked: bool) -> list[
     return [*check, *packed_entry(interface, public, main), *forwarding_entry(run, public)]
 
 
-__all__ = ["PlainModel", "plain_model", "plain_module"]
+__all__ = ["PlainModel", "c_file_module", "plain_model", "plain_module"]

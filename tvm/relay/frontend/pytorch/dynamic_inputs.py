@@ -1,8 +1,8 @@
 """Search for the input shapes of TorchScript models, whose files contain only the names and types of inputs.
 
-Dimensions are dynamic, and ranks are tried until the model can be imported: if an operator rejects a rank, or the model
-raises an exception, the inputs that the operator depends on get the next rank. State that a run stores in attributes
-becomes additional inputs.
+Dimensions are dynamic. A trace that was not saved contains the ranks of its inputs. Other ranks are tried until the
+model can be imported: if an operator rejects a rank, or the model raises an exception, the inputs that the operator
+depends on get the next rank. State that a run stores in attributes becomes additional inputs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def import_open(new_reader: Callable[[], ScriptReader], inputs: list[Input], giv
     names = [i.name for i in inputs if infos[i.name] is _OPEN]
     search.go(names)
     module, params = search.result()
-    return _with_known_sizes(module, set(names)), params
+    return _with_known_sizes(module, {i.name for i in inputs if i.kind == "TensorType" and i.name not in given}), params
 
 
 def _with_known_sizes(module: IRModule, names: set[str]) -> IRModule:
@@ -115,9 +115,11 @@ def _known(row: Input, given: Mapping[str, Any]):
     """Return the known properties of an input without a shape.
 
     Numbers have no shape, inputs with a default use it, and ``given`` can contain the shapes of the fields of a tuple.
+    The rank of a tensor is known if the graph declares it.
     """
     if row.kind == "TensorType":
-        return _OPEN
+        rank = row.value.type().dim()
+        return _OPEN if rank is None else tuple(Any_() for _ in range(rank))
     names = field_names(row.name, row.value.type(), given)
     if names and all(name in given for name in names):
         return _field_infos(row.name, row.value.type(), given)

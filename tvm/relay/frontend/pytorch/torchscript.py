@@ -53,8 +53,10 @@ def from_pytorch(
         number is given by its value: ``("rate", 16000)``. State that the model keeps in attributes follows the inputs,
         by its path: ``("state", (2, 1, 128))`` makes it an input, whose new value is an additional output;
         ``("calls", 7)`` is a number that a run reads and does not change. A dictionary contains some of the inputs by
-        their names in the model's code. The other inputs have dynamic dimensions and a rank that the model supports;
-        numbers become inputs, and so does state, under the path of its attribute.
+        their names in the model's code. The other inputs have dynamic dimensions. Their rank is that of the example
+        input for a trace that was not saved; otherwise the first of 2, 3, 4, 5, 1 and 0 that the model supports, so
+        pass the shape of an input of a model that supports several ranks. Numbers become inputs, and so does state,
+        under the path of its attribute.
     custom_convert_map : dict of str to callable, optional
         Converters by name of an operator (``"aten::relu"``) that replace the built-in ones. Each is called with the
         list of arguments and the list of their types (element types, ``"ListType"``, None for other values), and

@@ -16,6 +16,7 @@ from .normalization import (
     lrn,
     nll_loss,
 )
+from .byte_conv import contrib_conv2d_nhwc_int8, contrib_depthwise_conv2d_nhwc_int8
 from .packed import contrib_conv2d_nchwc, contrib_dense_pack, contrib_depthwise_conv2d_nchwc
 from .pooling import (
     adaptive_avg_pool1d,

@@ -12,7 +12,7 @@ import numpy as np
 from ....ir.op import OPS
 from ....runtime.ndarray import elements
 from ....target import Target
-from ....topi.cpu import dot_products
+from ....topi.cpu import conv2d_pairs, dot_products
 from ....topi.cpu.blocks import (
     MAX_UNBLOCKED_CHANNELS,
     block_of,
@@ -23,11 +23,12 @@ from ....topi.cpu.blocks import (
     tile_byte_block,
     tile_groups,
 )
+from ....topi.cpu.byte_functions import byte_kernels
 from ....topi.cpu.tiles import BFLOAT16, COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
-from . import packed
+from . import byte_layout, packed
 from .byte_operand import byte_operand
 from .convolution import filters_in_front, is_depthwise_layout
 
@@ -76,6 +77,13 @@ def packed_kernel(kernel: np.ndarray, inner: int, outer: int) -> Constant:
     return Constant(parted.transpose(0, 2, 4, 5, 3, 1))
 
 
+def packed_words(kernel: np.ndarray, inner: int, outer: int, depth: int) -> Constant:
+    """Pack an OIHW kernel as OIHW<inner/depth>i<outer>o<depth>i: the channels of a word are contiguous."""
+    o, i, h, w = kernel.shape
+    parted = kernel.reshape(o // outer, outer, i // inner, inner // depth, depth, h, w)
+    return Constant(parted.transpose(0, 2, 5, 6, 3, 1, 4))
+
+
 def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
     """Merge each ``count`` groups into one, with zeros between channels of different groups."""
     filters, inside, h, w = kernel.shape
@@ -101,6 +109,11 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout
     if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
         return None
+    kernels = byte_kernels(target)
+    if kernels is not None:
+        channels = shape[attrs.data_layout.index("C")]
+        is_byte = out_type.dtype == "int32" and 0 not in shape
+        return byte_layout.convolution(attrs, inputs[0], kernel, channels, kernels) if is_byte else None
     types = tinfos[0].dtype, str(kernel.dtype)
     has_instruction = dot_products.dot_product(target, *types) is not None
     if out_type.dtype != "int32" or not has_instruction and (kind_of(target, *types) is None or attrs.groups != 1):
@@ -117,14 +130,19 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
         inner = outer = choice[0]
         kernel, groups = merged_groups(kernel, groups, choice[1]), groups // choice[1]
     filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))
-    o, i, h, w = filled.shape
-    parted = filled.reshape(o // outer, outer, i // inner, inner // BYTES, BYTES, h, w)
-    weight = Constant(parted.transpose(0, 2, 5, 6, 3, 1, 4))
+    depth = _word_depth(target, types, attrs, out_type, (inner, outer), groups, BYTES)
     return packed.contrib_conv2d_nchwc_int8(
-        inputs[0], weight, attrs.strides, attrs.padding, attrs.dilation, groups=groups, kernel_size=(h, w),
-        data_layout=f"NCHW{inner}c", kernel_layout=f"OIHW{inner // BYTES}i{outer}o{BYTES}i",
-        out_layout=f"NCHW{outer}c", out_dtype="int32",
+        inputs[0], packed_words(filled, inner, outer, depth), attrs.strides, attrs.padding, attrs.dilation,
+        groups=groups, kernel_size=filled.shape[2:], data_layout=f"NCHW{inner}c",
+        kernel_layout=f"OIHW{inner // depth}i{outer}o{depth}i", out_layout=f"NCHW{outer}c", out_dtype="int32",
     )  # fmt: skip
+
+
+def _word_depth(target: Target | None, types, attrs, out_type, blocks: tuple[int, int], groups: int, usual: int) -> int:
+    """Return the channels in a word of a packed kernel: more than ``usual`` for 2x2 matmul instructions."""
+    image = [dims(out_type)[attrs.data_layout.index(c)] for c in "HW"]
+    pairs = conv2d_pairs.instruction_for(target, *types, *blocks, image) if groups == 1 else None
+    return usual if pairs is None else pairs.depth
 
 
 def _depthwise_int8(attrs, data: RelayExpr, kernel: np.ndarray, block: int) -> RelayExpr:
@@ -139,7 +157,7 @@ def _depthwise_int8(attrs, data: RelayExpr, kernel: np.ndarray, block: int) -> R
     )  # fmt: skip
 
 
-def alter_bfloat16(attrs, inputs, tinfos, kind: Kind | None, target: Target | None) -> RelayExpr | None:
+def alter_bfloat16(attrs, inputs, tinfos, out_type, kind: Kind | None, target: Target | None) -> RelayExpr | None:
     """Return a bfloat16 convolution with constant weights over blocked channels.
 
     It uses AMX tiles, or dot-product instructions if ``kind`` is None. Depthwise convolutions use the same channel
@@ -169,11 +187,10 @@ def alter_bfloat16(attrs, inputs, tinfos, kind: Kind | None, target: Target | No
         inner = outer = choice[0]
         kernel, groups = merged_groups(kernel, groups, choice[1]), groups // choice[1]
     filled = _filled(kernel, _up(filters, outer), _up(kernel.shape[1], inner))
-    o, i, h, w = filled.shape
-    parted = filled.reshape(o // outer, outer, i // inner, inner // depth, depth, h, w)
-    weight = Constant(parted.transpose(0, 2, 5, 6, 3, 1, 4))
+    if kind is None:
+        depth = _word_depth(target, ("bfloat16", "bfloat16"), attrs, out_type, (inner, outer), groups, depth)
     return packed.contrib_conv2d_nchwc(
-        inputs[0], weight, groups=groups, data_layout=f"NCHW{inner}c",
+        inputs[0], packed_words(filled, inner, outer, depth), groups=groups, data_layout=f"NCHW{inner}c",
         kernel_layout=f"OIHW{inner // depth}i{outer}o{depth}i", out_layout=f"NCHW{outer}c", **options,
     )  # fmt: skip
 
@@ -190,7 +207,7 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
     kind, is_plain = kind_of(target, *types), attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout
     if types == ("bfloat16", "bfloat16") and is_plain and out_type.dtype == "float32":
         has_product = kind is not None or dot_products.dot_product(target, *types) is not None
-        return alter_bfloat16(attrs, inputs, tinfos, kind, target) if has_product else None
+        return alter_bfloat16(attrs, inputs, tinfos, out_type, kind, target) if has_product else None
     if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
         return None
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)

@@ -97,12 +97,16 @@ def contrib_conv2d_nchwc(
 def _int8_type(attrs, types):
     data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
     k = dims(kernel)
-    if len(k) != 7 or k[6] != BYTES:
-        raise TypeError(f"expected a kernel OIHW<i/4>i<o>o4i of rank 7, got shape {k}")
+    if len(k) != 7 or k[6] not in (BYTES, 2 * BYTES):
+        raise TypeError(f"expected a kernel OIHW<i/4>i<o>o4i or OIHW<i/8>i<o>o8i of rank 7, got shape {k}")
     if {data.dtype, kernel.dtype} - {"int8", "uint8"}:
         raise TypeError(f"data and kernel must be int8 or uint8, got {data.dtype} and {kernel.dtype}")
-    plain = TensorType((*k[:4], k[4] * BYTES, k[5]), kernel.dtype)
+    plain = TensorType((*k[:4], k[4] * k[6], k[5]), kernel.dtype)
     return _packed_type(attrs, (data, plain))
+
+
+def _int8_conv2d(data, kernel, *others, pad_value):
+    return topi.nn.conv2d_NCHWc_int8(data, kernel, *others, n_elems=int(kernel.shape[6]), pad_value=pad_value)
 
 
 @op(
@@ -110,7 +114,7 @@ def _int8_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_int8_type,
-    compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_NCHWc_int8: conv(
+    compute=lambda attrs, inputs, out, conv=_int8_conv2d: conv(
         *inputs,
         attrs.strides,
         attrs.padding,

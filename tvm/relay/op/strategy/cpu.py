@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ....topi.cpu import convolutions, matmul_nbits, matmuls
+from ....topi.cpu import byte_windows, convolutions, matmul_nbits, matmuls
 from ..implementation import FamilyImplementation
 
 
@@ -31,6 +31,8 @@ ROWS: dict[str, FamilyImplementation] = {
     "nn.contrib_dense_pack": _on("dense", matmuls.dense_pack),
     "nn.contrib_dense_nbits": _on("dense", matmul_nbits.dense_nbits_pack),
     "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, takes_target=True, logical="logical"),
+    "nn.contrib_conv2d_NHWC_int8": _on("conv", byte_windows.conv2d_NHWC_int8),
+    "nn.contrib_depthwise_conv2d_NHWC_int8": _on("conv", byte_windows.depthwise_conv2d_NHWC_int8),
     "nn.contrib_conv2d_NCHWc_int8": _on("conv", convolutions.conv2d_NCHWc_int8),
     "nn.contrib_depthwise_conv2d_NCHWc_int8": _on("conv", convolutions.depthwise_conv2d_NCHWc_int8),
     "nn.contrib_depthwise_conv2d_NCHWc": _blocked(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ....target import Target
+from ....topi.cpu.byte_functions import byte_kernels
 from ..backend_passes import GraphPasses
 from ..simplify_expr import Table
 from . import bfloat16, integer_matmuls
 from .integer_matmuls import ReadBytes
+from .narrow_constants import NarrowConstants
 from .pack_dense import PackDense
 from .scale_weights import ScaleWeights
 from .winograd import WinogradConv2D
@@ -24,9 +26,18 @@ def graph_passes(target: Target) -> GraphPasses:
         simplify=_joined(integer_matmuls.rules(target), bfloat16.rules(target)),
         layout=(PackDense(target), ReadBytes(target)),
         algorithm=(WinogradConv2D(target), ScaleWeights()),
+        before_fusion=(NarrowConstants(),) if byte_kernels(target) is not None else (),
         searched=winograd_in_tiles(target),
         fast_bfloat16=bfloat16.is_fast(target),
     )
 
 
-__all__ = ["PackDense", "ReadBytes", "ScaleWeights", "WinogradConv2D", "graph_passes", "winograd_in_tiles"]
+__all__ = [
+    "NarrowConstants",
+    "PackDense",
+    "ReadBytes",
+    "ScaleWeights",
+    "WinogradConv2D",
+    "graph_passes",
+    "winograd_in_tiles",
+]

@@ -18,6 +18,7 @@ from ....ir.prim import IntImm
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu.blocks import byte_groups
+from ....topi.cpu.byte_functions import byte_kernels
 from ....topi.cpu.dot_products import data_type, dot_product, lanes
 from ....topi.cpu.matmul_dots import PANEL
 from ....topi.cpu.matmul_tiles import panel_width
@@ -25,12 +26,13 @@ from ....topi.cpu.tiles import kind_of
 from ...analysis import post_order_visit
 from ...expr import Call, Constant, Function, RelayExpr, const
 from ...op import annotation, nn, reduce, tensor, transform
+from ...op.nn.byte_layout import interleaved
 from ...op.nn.byte_operand import BYTE_TYPES, byte_operand
 from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
-from .pack_dense import first_columns, pack_tiles, pack_words
+from .pack_dense import first_columns, pack_tiles, pack_words, word_depth
 
 LOG = logging.getLogger("tvm")
 # With at most this many terms, a sum of int8 products and its zero-point correction fit int32.
@@ -100,14 +102,17 @@ def as_dtype(given: Quantized, dtype: str) -> tuple[RelayExpr, int]:
 
 
 def _has_int8(target: Target) -> bool:
-    """Return whether a target has int8 dot-product instructions or AMX tiles."""
-    return lanes(target) > 0 or kind_of(target, "uint8", "int8") is not None
+    """Return whether a target has int8 dot-product instructions, AMX tiles or C functions for 8-bit kernels."""
+    return byte_kernels(target) is not None or lanes(target) > 0 or kind_of(target, "uint8", "int8") is not None
 
 
 def _supports(node: Call, target: Target, data: str, weight: str) -> bool:
     """Return whether a target has dot-product instructions or tiles for operands of these types. Tiles require static
     shapes and one group."""
     is_known = all(isinstance(d, IntImm) for e in node.args[:2] for d in type_of(e).shape)
+    kernels = byte_kernels(target)
+    if kernels is not None:
+        return is_known and not is_call(node, "nn.batch_matmul") and data in kernels.data and weight == "int8"
     has_tiles = is_known and node.attrs.entries.get("groups", 1) == 1 and kind_of(target, data, weight) is not None
     return has_tiles or dot_product(target, data, weight) is not None
 
@@ -122,7 +127,8 @@ def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | No
         return None
     if found.data is node.args[0] and _supports(node, target, found.dtype, type_of(node.args[1]).dtype):
         return None
-    wanted = found.dtype if _supports(node, target, found.dtype, "int8") else data_type(target, found.dtype, "int8")
+    others = [found.dtype, data_type(target, found.dtype, "int8"), "int8"]
+    wanted = next((t for t in others if t is not None and _supports(node, target, t, "int8")), None)
     return None if wanted is None else (*as_dtype(found, wanted), weights)
 
 
@@ -169,8 +175,11 @@ def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
     if int(type_of(node).shape[at]) != filters:
         # Depthwise weights with a channel multiplier have separate axes for the channels and the multiplier.
         return False
+    has_functions = byte_kernels(target) is not None
     if attrs.groups == channels == filters:
-        return int(attrs.dilation[1]) == 1
+        return has_functions or int(attrs.dilation[1]) == 1
+    if has_functions:
+        return False
     return byte_groups(channels, filters, attrs.groups, lanes(target)) is not None
 
 
@@ -277,10 +286,11 @@ def _absorb_padding(node: Call, target: Target) -> RelayExpr | None:
     if any(node.attrs.padding) or not is_call(padded, "nn.pad") or padded.attrs.pad_mode != "constant":
         return None
     width = [tuple(map(int, pair)) for pair in padded.attrs.pad_width]
-    is_inside = any(any(pair) for i, pair in enumerate(width) if i not in (2, 3)) or np.min(width) < 0
+    first = node.attrs.data_layout.index("H")
+    is_inside = any(any(pair) for i, pair in enumerate(width) if i - first not in (0, 1)) or np.min(width) < 0
     if is_inside or not isinstance(padded.args[1], Constant):
         return None
-    (top, bottom), (left, right) = width[2:4]
+    (top, bottom), (left, right) = width[first : first + 2]
     value = int(padded.args[1].data.numpy().item())
     entries = {**node.attrs.entries, "padding": (top, left, bottom, right), "pad_value": value}
     return Call(node.op, (padded.args[0], node.args[1]), CallAttrs(entries), (), node.span)
@@ -306,10 +316,16 @@ def _pack_weight(node: Call, target: Target) -> RelayExpr | None:
     if not all(isinstance(d, IntImm) for d in shape) or 0 in weight.data.shape or not int(shape[0]):
         return None
     kind, array = kind_of(target, type_of(data).dtype, type_of(weight).dtype), weight.data.numpy()
+    kernels = byte_kernels(target)
+    if kernels is not None:
+        packed = interleaved(array, kernels)
+        f, terms = packed.data.shape[3:]
+        return contrib_dense_pack(data, packed, f"NC1c{f}n{terms}c", None, "int32")
     units = array.shape[0]
     if kind is not None and panel_width(units) is None:
         array = np.pad(array, ((0, -units % PANEL), (0, 0)))
-    packed = pack_words(array) if kind is None else pack_tiles(array, kind)
+    depth = word_depth(target, type_of(data).dtype, type_of(weight).dtype, "int32", int(shape[0]))
+    packed = pack_words(array, depth) if kind is None else pack_tiles(array, kind)
     layout = f"NC{packed.shape[2]}c{packed.shape[3]}n{packed.shape[4]}c"
     own = None if kind is None else array.shape[0]
     output = contrib_dense_pack(data, Constant(packed), layout, own, "int32")
@@ -377,6 +393,8 @@ _INT8_RULES = {
     "add": _store_addend_as_int8,
     "nn.contrib_conv2d_NCHWc_int8": _absorb_padding,
     "nn.contrib_depthwise_conv2d_NCHWc_int8": _absorb_padding,
+    "nn.contrib_conv2d_NHWC_int8": _absorb_padding,
+    "nn.contrib_depthwise_conv2d_NHWC_int8": _absorb_padding,
     "nn.contrib_depthwise_conv2d_NCHWc": _read_int8,
     "nn.dense": _pack_weight,
     "nn.batch_matmul": _pad_to_panels,

@@ -16,7 +16,7 @@ from ....ir.op import Op
 from ....ir.transform import PassContext
 from ....runtime.ndarray import NDArray, assembled, elements
 from ....target import Target
-from ....topi.cpu import dot_products, matmul_dots, matmul_nbits
+from ....topi.cpu import matmul_dots, matmul_nbits, matmul_pairs
 from ....topi.cpu.dot_products import dot_product
 from ....topi.cpu.machine import Machine
 from ....topi.cpu.matmul import NOMINAL_ROWS, panel_width
@@ -120,16 +120,13 @@ class Packing:
         wanted = (*out[:-1], features[-1])
         if _shape(source) != wanted:
             data = transform.reshape(data, wanted)
-        return self.packed_matmul(data, flat[0], weight)
+        return self.packed_matmul(data, out, weight)
 
     def matmul(self, node: Call) -> RelayExpr | None:
         weight = constant_weight(node, self.has_tiles, self.has_dots)
         if weight is None:
             return None
-        out = _shape(node)
-        data = self.rewritten[id(node.args[0])]
-        rows = NOMINAL_ROWS if out is None else int(np.prod(out[:-1]))
-        return self.packed_matmul(data, rows, weight)
+        return self.packed_matmul(self.rewritten[id(node.args[0])], _shape(node), weight)
 
     def nbits(self, node: Call) -> RelayExpr | None:
         """Pack a matmul with a weight of few bits: its integers and scales become panels."""
@@ -148,9 +145,10 @@ class Packing:
         attrs = CallAttrs({**node.attrs.entries, "units": units})
         return Call(node.op, (self.rewritten[id(node.args[0])], *packed), attrs, (), node.span)
 
-    def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> RelayExpr:
+    def packed_matmul(self, data: RelayExpr, out: tuple[int, ...] | None, weight: Weight) -> RelayExpr:
+        rows = NOMINAL_ROWS if out is None else int(np.prod(out[:-1]))
         if weight.constant.checked_type_.dtype == "bfloat16":
-            return self.bfloat16_matmul(data, weight)
+            return self.bfloat16_matmul(data, rows if out is None else out[-2], weight)
         width = panel_width(rows, weight.units, self.machine, "float32")
         key = (width, id(weight.constant), weight.transposed)
         if key not in self.weights:
@@ -158,11 +156,12 @@ class Packing:
         packed = self.weights[key]
         return contrib_dense_pack(data, packed, weight_layout=f"NC{width}n", units=weight.units, out_dtype="")
 
-    def bfloat16_matmul(self, data: RelayExpr, weight: Weight) -> RelayExpr:
-        key = (0, id(weight.constant), weight.transposed)
+    def bfloat16_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> RelayExpr:
+        depth = word_depth(self.machine.target, "bfloat16", "bfloat16", "float32", rows)
+        key = (-depth, id(weight.constant), weight.transposed)
         if key not in self.weights:
-            rows = weight.rows()
-            self.weights[key] = Constant(pack_tiles(rows, BFLOAT16) if self.has_tiles else pack_words(rows))
+            array = weight.rows()
+            self.weights[key] = Constant(pack_tiles(array, BFLOAT16) if self.has_tiles else pack_words(array, depth))
         packed = self.weights[key]
         _, _, group, width, depth = packed.data.shape
         layout = f"NC{group}c{width}n{depth}c"
@@ -188,14 +187,17 @@ def first_columns(product: RelayExpr, count: int) -> RelayExpr:
     return transform.strided_slice(product, [0], [count], axes=[-1])
 
 
-def pack_words(weight: np.ndarray) -> np.ndarray:
-    """Pack a weight (units, features) into panels (units / 16, features / block, block / depth, 16, depth).
+def word_depth(target: Target, data: str, weight: str, sums: str, rows: int) -> int:
+    """Return the elements of k in the words of a packed weight, for a 2x2 matmul or a dot product instruction."""
+    pairs = matmul_pairs.instruction_for(target, data, weight, sums, rows)
+    return matmul_dots.depth_of(weight) if pairs is None else pairs.depth
 
-    The last dimension is a 32-bit word."""
+
+def pack_words(weight: np.ndarray, depth: int) -> np.ndarray:
+    """Pack a weight (units, features) into panels (units / 16, features / block, block / depth, 16, depth)."""
     units, features = weight.shape
-    depth = dot_products.LANE_BYTES // weight.dtype.itemsize
     wide = -(-features // depth) * depth
-    block = matmul_dots.k_block(wide, depth)
+    block = matmul_dots.k_block(wide, depth, matmul_dots.VECTOR_BYTES // weight.dtype.itemsize)
     whole = np.pad(weight, ((0, -units % matmul_dots.PANEL), (0, wide - features)))
     parted = whole.reshape(-1, matmul_dots.PANEL, wide // block, block // depth, depth)
     return parted.transpose(0, 2, 3, 1, 4)

@@ -2,8 +2,9 @@
 
 The pass removes the input and output parameters. The annotations ``input_tensor`` and ``output_tensor`` of the
 allocations contain their names. After planning, the attribute ``io_tensor_pool_allocations`` maps these names to pools
-and offsets. A parameter is an output if a called function stores to it, or if it is the last tensor argument of a call
-whose stores are not visible.
+and offsets. The attributes ``input_vars`` and ``output_vars`` of the main function list its inputs and outputs. In a
+function without them, every tensor parameter is an input or an output: an output if a called function stores to it, or
+if it is the last tensor argument of a call whose stores are not visible.
 """
 
 from __future__ import annotations
@@ -81,6 +82,19 @@ class _Outputs:
         return set()
 
 
+def _io_parameters(callees: Callees, function: PrimFunc) -> dict[Var, str]:
+    """Return the parameters that become allocations, each with the annotation of its allocation."""
+    if "output_vars" in function.attrs:
+        kinds = {INPUT_TENSOR_ATTR: "input_vars", OUTPUT_TENSOR_ATTR: "output_vars"}
+        of_buffers = {buffer: param for param, buffer in function.buffer_map.items()}
+        listed = ((kind, found) for kind, key in kinds.items() for found in function.attrs.get(key) or ())
+        return {of_buffers.get(found, found): kind for kind, found in listed}
+    written = _Outputs(callees).written(function)
+    buffers = function.buffer_map
+    return {p: OUTPUT_TENSOR_ATTR if buffers[p].data in written else INPUT_TENSOR_ATTR
+            for p in function.params if p in buffers}  # fmt: skip
+
+
 def create_io_allocates(mod: IRModule, main: str = MAIN_FUNCTION) -> IRModule:
     """Return the module with the inputs and outputs of the main function replaced by allocations.
 
@@ -93,17 +107,16 @@ def create_io_allocates(mod: IRModule, main: str = MAIN_FUNCTION) -> IRModule:
     if main not in callees.functions:
         raise TVMError(f"cannot allocate inputs and outputs in pools: the module has no PrimFunc '{main}'")
     name, function = callees.functions[main]
-    written = _Outputs(callees).written(function)
-    body = function.body
-    kept = [p for p in function.params if p not in function.buffer_map]
-    for param in reversed([p for p in function.params if p in function.buffer_map]):
+    moved, body = _io_parameters(callees, function), function.body
+    kept = [p for p in function.params if p not in moved]
+    for param in reversed([p for p in function.params if p in moved]):
         buffer = function.buffer_map[param]
         if not all(type(extent) is IntImm for extent in buffer.shape):
             raise TVMError(f"{main}: '{param.name}' has shape {buffer.shape}; memory planning needs constant shapes")
-        key = OUTPUT_TENSOR_ATTR if buffer.data in written else INPUT_TENSOR_ATTR
-        annotations = {key: param.name}
+        annotations = {moved[param]: param.name}
         body = Allocate(buffer.data, buffer.dtype, buffer.shape, const(True, "bool"), body, annotations)
-    new = PrimFunc(kept, body, function.ret_type, {}, function.attrs, function.span)
+    buffers = {p: buffer for p, buffer in function.buffer_map.items() if p not in moved}
+    new = PrimFunc(kept, body, function.ret_type, buffers, function.attrs, function.span)
     return mod.map_functions(lambda var, f: new if var.name_hint == name.name_hint else f)
 
 

@@ -25,6 +25,6 @@ void TVMPlatformAbort(int32_t status) { exit(status); }
 int main(void) {
   /* Reads of a request are not delayed by a buffer. */
   setvbuf(stdin, NULL, _IONBF, 0);
-  TVMCrtServe(&tvm_crt_model);
+  TVMCrtMain();
   return 0;
 }

@@ -19,6 +19,6 @@ __attribute__((aligned(4), used)) void trap(void) { TVMPlatformAbort(3); }
 
 void start(void) {
   for (uint8_t* to = __bss_start; to != __bss_end;) *to++ = 0;
-  TVMCrtServe(&tvm_crt_model);
+  TVMCrtMain();
   TVMPlatformAbort(0);
 }

@@ -1,0 +1,1 @@
+"""A VTA-like accelerator: instruction set, simulators and checker (``docs/vta_isa.md``)."""
