@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 
 import tvm
-from tests.quick_code import ROUNDS, has_usual_code, quick_code
+from tests.quick_code import ROUNDS, has_usual_code, is_quick, quick_code
 from tvm import te
 
 
@@ -36,3 +39,12 @@ def test_code_that_is_made_quickly_computes_the_same(monkeypatch):
         np.testing.assert_array_equal(y.numpy(), np.arange(64) * 2 + 1)
     assert texts[True] == usual.get_source("asm") and len(texts[False]) > len(texts[True])
     assert doubled().get_source("asm") == texts[True], "after the scope all is as before"
+
+
+@pytest.mark.parametrize("test, mark, wanted", [
+    ("tests/relay/op/test_nn.py::test_one", None, True), ("tests/te/test_lower.py::test_two", "slow", True),
+    ("tests/topi/cpu/test_matmul.py::test_text", "usual_code", False), ("tests/codegen/test_a.py::test_b", None, False),
+])  # fmt: skip
+def test_the_folder_and_the_mark_of_a_test_decide(test, mark, wanted):
+    item = SimpleNamespace(nodeid=test, get_closest_marker=lambda name: name if name == mark else None)
+    assert is_quick(item) == wanted
