@@ -214,6 +214,14 @@ def tests_ray(given: Given) -> list[Step]:
     ]
 
 
+def tests_dnnl(given: Given) -> list[Step]:
+    return [
+        Step(("make", "--silent", "--no-print-directory", "lib")),
+        Step(("python3", "tools/environment.py", "build/dnnl", "test", "dnnl")),
+        Step(("build/dnnl/bin/python", "-m", "pytest", "tests/relay/op/contrib/test_dnnl.py", "-q", "-n", "0")),
+    ]
+
+
 def tests_rtl(given: Given) -> list[Step]:
     environment = {"TVM_FUZZ_CASES": given["cases"], "TVM_TEST_SEED": seed(given)}
     return [
@@ -350,6 +358,7 @@ TESTS = {
     "torch": Command("the PyTorch importer in full", tests_torch, (Option("--models", "whole models too"),), "other"),
     "keras": Command("the Keras importer on live models of Keras 3 and 2", tests_keras, (), "other"),
     "ray": Command("tuning and compiling on a local Ray cluster (installs into build/ray)", tests_ray, (), ""),
+    "dnnl": Command("partitions for oneDNN beside our kernels (installs into build/dnnl)", tests_dnnl, (), ""),
     "rtl": Command("random programs on the RTL of the accelerator, beside its simulators (needs Verilator)",
                    tests_rtl, (Option("--cases", "programs for each configuration", "N", "500"), SEED), ""),
     "symbolic": Command("every operator with dynamic dimensions beside its static form", tests_symbolic, (JOBS,)),

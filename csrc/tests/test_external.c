@@ -137,6 +137,51 @@ static void test_errors_of_kernels(void) {
               "kernel 'test.fail' of partition 'part': failed without a message");
 }
 
+/* An engine that multiplies by four at once, in place of two kernels. */
+static int engine_prepare(const TVMKernelGraph *graph, void **state) {
+  CHECK(graph->node_count == 2 && graph->input_count == 1 && graph->output_count == 1 && graph->value_count == 3);
+  CHECK(strstr(graph->nodes[1]->name, ".scale") != NULL);
+  CHECK(graph->node_inputs[1][0] == graph->node_outputs[0]);
+  CHECK(graph->inputs[0] == 0 && graph->outputs[0] == 2 && graph->values[2].shape[0] == 4);
+  *state = &prepared;
+  return 0;
+}
+
+static int engine_run(const TVMKernelGraph *graph, void *state, const DLTensor *const *inputs, DLTensor *const *outputs) {
+  CHECK(state == &prepared && inputs[0]->byte_offset == 0);
+  for (int i = 0; i < 4; ++i) ((float *)outputs[0]->data)[i] = 4 * ((const float *)inputs[0]->data)[i];
+  return 0;
+}
+
+static int engine_fail(const TVMKernelGraph *graph, void *state, const DLTensor *const *inputs, DLTensor *const *outputs) {
+  return -1;
+}
+
+static void test_an_engine_runs_a_whole_partition(void) {
+  TVMKernelEngine engine = {TVM_KERNEL_ABI_VERSION, sizeof engine, engine_prepare, engine_run, release};
+  OK(TVMKernelEngineRegister("whole", &engine));
+  REFUSES(TVMKernelEngineRegister("whole", &engine), "engine 'whole' is already registered");
+  REFUSES(TVMKernelEngineRegister("a.b", &engine), "needs a name without a dot");
+  engine.run = engine_fail;
+  OK(TVMKernelEngineRegister("broken", &engine));
+  engine.run = NULL;
+  REFUSES(TVMKernelEngineRegister("other", &engine), "needs the functions prepare and run");
+  engine.abi_version = 9;
+  REFUSES(TVMKernelEngineRegister("other", &engine), "ABI version 9");
+  Blob blob = packed(GRAPH(INPUT ", " KERNEL("whole.scale", "0") ", " KERNEL("whole.scale", "1"), "[[2, 0, 0]]", "[0, 1, 2, 3]"));
+  TVMModuleHandle mod;
+  TVMFunctionHandle function;
+  OK(load(&blob, &mod));
+  OK(TVMModGetFunction(mod, "part", 0, &function));
+  int before = released;
+  work(function);
+  OK(TVMFuncFree(function));
+  OK(TVMModFree(mod));
+  CHECK(released == before + 1);
+  refuses_run(GRAPH(INPUT ", " KERNEL("broken.scale", "0") ", " KERNEL("broken.scale", "1"), "[[2, 0, 0]]", "[0, 1, 2, 3]"),
+              "partition 'part', which the engine of kernel 'broken.scale' runs: failed without a message");
+}
+
 static void refuses_load(const char *json, const char *message) {
   Blob blob = packed(json);
   TVMModuleHandle mod;
@@ -180,6 +225,7 @@ int main(void) {
   RUN(test_kernels_are_registered_once);
   RUN(test_threads_share_a_partition);
   RUN(test_errors_of_kernels);
+  RUN(test_an_engine_runs_a_whole_partition);
   RUN(test_invalid_graphs);
   RUN(test_damaged_bytes);
   return 0;

@@ -99,7 +99,7 @@ def test_the_command_line_checks_names_and_options(folder):
     done = tvmc(folder, "tune", "--target", "llvm", "--tasks", "list", "-o", "records.json", "net.onnx")
     assert done.returncode == 0 and "dense" in done.stdout, done.stderr
     done = tvmc(folder, "targets")
-    assert "(--target 'NAME, llvm'): plainc" in done.stdout, done.stderr
+    assert "(--target 'NAME, llvm'): dnnl, plainc" in done.stdout, done.stderr
     assert "-threads=INT" in tvmc(folder, "targets", "plainc").stdout
 
 

@@ -149,7 +149,7 @@ def test_no_file_belongs_to_both_and_the_runtime_is_small(wheels):
     full, runtime = files_of(wheels["tvm-classic"]), files_of(wheels["tvm-classic-runtime"])
     assert not full & runtime
     assert "bin/tvmc" in full and "bin/tvmc-runtime" in runtime and "tvm.py" in runtime
-    assert wheels["tvm-classic-runtime"].stat().st_size < 600_000
+    assert wheels["tvm-classic-runtime"].stat().st_size < 620_000
 
 
 def runtime_files() -> set[str]:

@@ -70,10 +70,6 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.quantize._annotate": Part(_QUANTIZE_STEPS, "QAnnotateKind attach_simulated_quantize"),
     "tvm.relay.quantize._calibrate": Part(_QUANTIZE_STEPS, "calibrate"),
-    "tvm.relay.collage": Part(
-        "Collage",
-        "CostEstimator CustomCostEstimator MEASURE_NUMBER MEASURE_REPEAT MockCostEstimator WARMUP_MIN_REPEAT_MS",
-    ),
     "tvm.relay.frontend": Part(
         "the importer",
         "from_oneflow",
@@ -272,7 +268,6 @@ PARTS: dict[str, Part] = {
             ("cublas", "cuBLAS", "partition_for_cublas", ""),
             ("cudnn", "cuDNN", "partition_for_cudnn", ""),
             ("cutlass", "CUTLASS", "partition_for_cutlass", ""),
-            ("dnnl", "oneDNN", "get_optimized_onednn partition_for_dnnl rewrite_layer_norm", ""),
             ("ethosn", "Ethos-N", "partition_for_ethosn", "ethosn_available"),
             ("ethosu", "Ethos-U", "partition_for_ethosu", ""),
             ("libtorch", "LibTorch", "torchop", ""),

@@ -9,7 +9,8 @@
  *   }
  *
  * TVMKernelLibraryLoad, tvm.runtime.load_kernel_library in Python, and the environment variable TVM_KERNEL_LIBRARIES
- * (paths, separated by colons, or by semicolons on Windows) load such a library. It needs no symbol of the runtime.
+ * (paths, separated by colons, or by semicolons on Windows) load such a library. The runtime loads libtvm_acme.so from its
+ * own folder when a partition needs the kernel "acme.conv2d_relu". A kernel library needs no symbol of the runtime.
  */
 #ifndef TVM_KERNEL_LIBRARY_H_
 #define TVM_KERNEL_LIBRARY_H_
@@ -44,6 +45,27 @@ typedef struct TVMKernelApi {
   void (*release)(void *state); /* frees the state; may be NULL */
 } TVMKernelApi;
 
+/* A partition as a whole, for an engine. It is valid until `release` has been called for it. */
+typedef struct TVMKernelGraph {
+  const char *partition;          /* the symbol of the partition */
+  int32_t node_count, value_count, input_count, output_count;
+  const TVMKernelNode *const *nodes; /* in execution order */
+  const int32_t *const *node_inputs; /* for each node the indices of its inputs in `values` */
+  const int32_t *node_outputs;       /* for each node the index of its first output; the others follow */
+  const DLTensor *values;            /* types, shapes and device; `data` is NULL except for constants */
+  const int32_t *inputs, *outputs;   /* the values that are arguments of `run`, each at most once */
+} TVMKernelGraph;
+
+/* An engine runs all nodes of a partition together. It chooses the layouts and the memory of intermediate values. The
+ * rules of TVMKernelApi apply. */
+typedef struct TVMKernelEngine {
+  uint32_t abi_version; /* TVM_KERNEL_ABI_VERSION */
+  uint32_t size;        /* sizeof(TVMKernelEngine) */
+  int (*prepare)(const TVMKernelGraph *graph, void **state);
+  int (*run)(const TVMKernelGraph *graph, void *state, const DLTensor *const *inputs, DLTensor *const *outputs);
+  void (*release)(void *state); /* frees the state; may be NULL */
+} TVMKernelEngine;
+
 /* The functions of the runtime that a kernel library calls. */
 typedef struct TVMKernelRuntime {
   uint32_t abi_version;
@@ -55,9 +77,12 @@ typedef struct TVMKernelRuntime {
   int (*attr_count)(const TVMKernelNode *node, const char *name);
   /* Returns a value of an attribute as text, or NULL if there is none. */
   const char *(*attr_text)(const TVMKernelNode *node, const char *name, int index);
+  /* Registers an engine. It runs the partitions whose kernels all have names that start with `name` and a dot. */
+  int (*register_engine)(const char *name, const TVMKernelEngine *engine);
 } TVMKernelRuntime;
 
 TVM_DLL int TVMKernelRegister(const char *name, const TVMKernelApi *api);
+TVM_DLL int TVMKernelEngineRegister(const char *name, const TVMKernelEngine *engine);
 /* Opens a kernel library and calls its function
  *   int TVMKernelLibraryInit(const TVMKernelRuntime *runtime);
  * which returns 0, or -1 with the last error set. The library stays open; loading it again has no effect. */

@@ -8,10 +8,12 @@
 /* ---- kernels (kernels.c) ---- */
 /* Copies the kernel with this name, after loading the libraries of TVM_KERNEL_LIBRARIES if it is not registered. */
 int tvm_kernel_find(const char *name, TVMKernelApi *out);
+/* Copies the engine that runs kernels with this name, and returns whether there is one. Loads libraries as above. */
+bool tvm_kernel_engine_find(const char *kernel, TVMKernelEngine *out);
 int tvm_kernel_attr_count(const TVMKernelNode *node, const char *name);
 const char *tvm_kernel_attr_text(const TVMKernelNode *node, const char *name, int index);
 
-/* ---- a partition (read.c, run.c) ---- */
+/* ---- a partition (read.c, run.c, engine.c) ---- */
 typedef enum { PART_INPUT, PART_CONSTANT, PART_KERNEL } PartKind;
 
 typedef struct {
@@ -47,6 +49,10 @@ typedef struct Partition {
   bool ready;
   DLDevice device;
   Frame *idle;
+  /* The engine that runs all nodes, if there is one; `run` is NULL otherwise. */
+  TVMKernelEngine engine;
+  TVMKernelGraph graph;
+  void *engine_state;
 } Partition;
 
 /* Reads the serialized form: "TVMJSON1", then the symbol, the JSON text and the constants in the format of
@@ -56,6 +62,11 @@ void partition_free(void *self);
 /* The packed function of a partition. */
 int partition_run(Partition *p, TVMValue *args, int *codes, int n);
 void partition_stop(Partition *p); /* releases kernels and frames */
+
+/* Prepares the engine of the partition's kernels, if all of them have the same one. */
+int partition_engine_prepare(Partition *p);
+int partition_engine_run(Partition *p, const DLTensor **values);
+void partition_engine_stop(Partition *p);
 
 /* Registers the loader of partitions with core. */
 void tvm_external_start(void);

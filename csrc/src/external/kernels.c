@@ -1,4 +1,5 @@
 /* The registry of kernels, and the libraries that register them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,21 +7,34 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static StringMap kernels; /* name -> TVMKernelApi, never removed */
+static StringMap engines; /* name -> TVMKernelEngine, never removed */
+
+/* Adds a copy of `size` bytes of a table to a map. */
+static int store(StringMap *map, const char *kind, const char *name, const void *api, size_t given, size_t size) {
+  void *copy = calloc(1, size);
+  if (!copy) return tvm_error("out of memory");
+  memcpy(copy, api, given < size ? given : size);
+  pthread_mutex_lock(&lock);
+  int status = map_get(map, name) ? tvm_error("%s '%s' is already registered", kind, name) : map_put(map, name, copy, NULL);
+  pthread_mutex_unlock(&lock);
+  if (status) free(copy);
+  return status;
+}
 
 int TVMKernelRegister(const char *name, const TVMKernelApi *api) {
   if (!name || !*name) return tvm_error("a kernel needs a name");
   if (!api || api->abi_version != TVM_KERNEL_ABI_VERSION)
     return tvm_error("kernel '%s' has ABI version %u, this runtime has %d", name, api ? api->abi_version : 0, TVM_KERNEL_ABI_VERSION);
-  TVMKernelApi *copy = calloc(1, sizeof *copy);
-  if (!copy) return tvm_error("out of memory");
-  memcpy(copy, api, api->size < sizeof *copy ? api->size : sizeof *copy);
-  int status = copy->run ? 0 : tvm_error("kernel '%s' has no function run", name);
-  pthread_mutex_lock(&lock);
-  if (!status && map_get(&kernels, name)) status = tvm_error("kernel '%s' is already registered", name);
-  if (!status) status = map_put(&kernels, name, copy, NULL);
-  pthread_mutex_unlock(&lock);
-  if (status) free(copy);
-  return status;
+  if (!api->run) return tvm_error("kernel '%s' has no function run", name);
+  return store(&kernels, "kernel", name, api, api->size, sizeof *api);
+}
+
+int TVMKernelEngineRegister(const char *name, const TVMKernelEngine *engine) {
+  if (!name || !*name || strchr(name, '.')) return tvm_error("an engine needs a name without a dot");
+  if (!engine || engine->abi_version != TVM_KERNEL_ABI_VERSION)
+    return tvm_error("engine '%s' has ABI version %u, this runtime has %d", name, engine ? engine->abi_version : 0, TVM_KERNEL_ABI_VERSION);
+  if (!engine->prepare || !engine->run) return tvm_error("engine '%s' needs the functions prepare and run", name);
+  return store(&engines, "engine", name, engine, engine->size, sizeof *engine);
 }
 
 static const Json *values_of(const TVMKernelNode *node, const char *name) {
@@ -41,7 +55,8 @@ const char *tvm_kernel_attr_text(const TVMKernelNode *node, const char *name, in
 
 static const TVMKernelRuntime *kernel_runtime(void) {
   static TVMKernelRuntime runtime = {
-      TVM_KERNEL_ABI_VERSION, sizeof runtime, NULL, TVMKernelRegister, tvm_kernel_attr_count, tvm_kernel_attr_text};
+      TVM_KERNEL_ABI_VERSION, sizeof runtime, NULL, TVMKernelRegister, tvm_kernel_attr_count, tvm_kernel_attr_text,
+      TVMKernelEngineRegister};
   runtime.table = TVMGetRuntimeTable();
   return &runtime;
 }
@@ -92,24 +107,59 @@ static int load_given_libraries(void) {
   return status;
 }
 
-static bool find(const char *name, TVMKernelApi *out) {
+/* Loads libtvm_<prefix>.so from the folder of this runtime, if there is such a file. */
+static int load_library_of(const char *prefix) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  char name[96], path[4096];
+  if (strspn(prefix, letters) != strlen(prefix)) return 0;
+  snprintf(name, sizeof name, "libtvm_%s.so", prefix);
+  return system_file_beside(name, path, sizeof path) ? TVMKernelLibraryLoad(path) : 0;
+}
+
+static bool find(StringMap *map, const char *name, void *out, size_t size) {
   pthread_mutex_lock(&lock);
-  const TVMKernelApi *api = map_get(&kernels, name);
-  if (api) *out = *api;
+  const void *api = map_get(map, name);
+  if (api) memcpy(out, api, size);
   pthread_mutex_unlock(&lock);
   return api != NULL;
 }
 
-int tvm_kernel_find(const char *name, TVMKernelApi *out) {
+/* Writes the part of a kernel's name before the first dot. */
+static void prefix_of(const char *kernel, char *out, size_t size) {
+  snprintf(out, size, "%.*s", (int)strcspn(kernel, "."), kernel);
+}
+
+/* Loads the libraries of TVM_KERNEL_LIBRARIES once, and the library in the runtime's folder if none of them provides
+ * the kernel. */
+static int load_libraries(const char *kernel) {
   static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
   static bool loaded;
-  if (find(name, out)) return 0;
+  TVMKernelApi api;
+  TVMKernelEngine engine;
+  char prefix[64];
+  prefix_of(kernel, prefix, sizeof prefix);
   pthread_mutex_lock(&loading);
   int status = loaded ? 0 : load_given_libraries();
   loaded |= !status;
+  if (!status && !find(&kernels, kernel, &api, sizeof api) && !find(&engines, prefix, &engine, sizeof engine))
+    status = load_library_of(prefix);
   pthread_mutex_unlock(&loading);
-  if (status) return -1;
-  if (find(name, out)) return 0;
+  return status;
+}
+
+int tvm_kernel_find(const char *name, TVMKernelApi *out) {
+  if (find(&kernels, name, out, sizeof *out)) return 0;
+  if (load_libraries(name)) return -1;
+  if (find(&kernels, name, out, sizeof *out)) return 0;
   return tvm_error("kernel '%s' is not registered; load its library with TVMKernelLibraryLoad or "
                    "tvm.runtime.load_kernel_library, or set TVM_KERNEL_LIBRARIES to its path", name);
+}
+
+bool tvm_kernel_engine_find(const char *kernel, TVMKernelEngine *out) {
+  TVMKernelApi api;
+  char prefix[64];
+  prefix_of(kernel, prefix, sizeof prefix);
+  if (find(&engines, prefix, out, sizeof *out)) return true;
+  /* An error of loading is reported by tvm_kernel_find. */
+  return !find(&kernels, kernel, &api, sizeof api) && !load_libraries(kernel) && find(&engines, prefix, out, sizeof *out);
 }

@@ -33,7 +33,7 @@ static Frame *frame_new(const Partition *p) {
   }
   for (int i = 0; i < p->entry_count; ++i) {
     const DLTensor *value = &p->entries[i];
-    if (p->argument_of[i] < 0 && !p->constants[i] &&
+    if (p->argument_of[i] < 0 && !p->constants[i] && !p->engine.run &&
         TVMArrayAlloc(value->shape, value->ndim, value->dtype, p->device, &f->memory[i])) {
       frame_free(p, f);
       return NULL;
@@ -84,8 +84,8 @@ static int place_constants(Partition *p) {
 }
 
 static int prepare(Partition *p) {
-  if (place_constants(p)) return -1;
-  for (int i = 0; i < p->node_count; ++i) {
+  if (place_constants(p) || partition_engine_prepare(p)) return -1;
+  for (int i = 0; !p->engine.run && i < p->node_count; ++i) {
     PartNode *n = &p->nodes[i];
     if (n->kind != PART_KERNEL || n->prepared) continue;
     for (int k = 0; k < n->node.input_count; ++k) ((DLTensor *)n->node.inputs)[k] = p->entries[n->inputs[k]];
@@ -161,7 +161,7 @@ int partition_run(Partition *p, TVMValue *args, int *codes, int n) {
   for (int i = 0; i < p->input_count; ++i) f->values[p->inputs[i]] = &f->arguments[i];
   for (int i = 0; i < p->output_count; ++i)
     if (p->argument_of[p->outputs[i]] == p->input_count + i) f->values[p->outputs[i]] = &f->arguments[p->input_count + i];
-  int status = call_kernels(p, f);
+  int status = p->engine.run ? partition_engine_run(p, f->values) : call_kernels(p, f);
   for (int i = 0; i < p->output_count && !status; ++i)
     if (p->argument_of[p->outputs[i]] != p->input_count + i)
       status = TVMArrayCopyFromTo(f->values[p->outputs[i]], &f->arguments[p->input_count + i], NULL);
@@ -170,6 +170,7 @@ int partition_run(Partition *p, TVMValue *args, int *codes, int n) {
 }
 
 void partition_stop(Partition *p) {
+  partition_engine_stop(p);
   for (int i = 0; p->nodes && i < p->node_count; ++i) {
     PartNode *n = &p->nodes[i];
     if (n->prepared && n->api.release) n->api.release(n->state);

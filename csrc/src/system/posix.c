@@ -58,6 +58,15 @@ void system_library_close(void *library) { dlclose(library); }
 
 void *system_library_symbol(void *library, const char *name) { return dlsym(library, name); }
 
+bool system_file_beside(const char *name, char *out, size_t size) {
+  static const char here;
+  Dl_info info;
+  if (!dladdr((void *)(size_t)&here, &info) || !info.dli_fname) return false;
+  const char *end = strrchr(info.dli_fname, '/');
+  int length = snprintf(out, size, "%.*s/%s", end ? (int)(end - info.dli_fname) : 1, end ? info.dli_fname : ".", name);
+  return length > 0 && (size_t)length < size && !access(out, R_OK);
+}
+
 static _Thread_local const char *loader_error;
 
 const char *system_library_error(void) {

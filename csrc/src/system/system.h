@@ -54,6 +54,8 @@ void system_library_close(void *library);
 void *system_library_symbol(void *library, const char *name);
 /* The reason why the last operation on a library failed on this thread. */
 const char *system_library_error(void);
+/* Writes the path of a file in the folder of this library. Returns false if there is no such file, and on Windows. */
+bool system_file_beside(const char *name, char *out, size_t size);
 /* Opens a temporary copy of a library; the copy is removed at once, or when the library is closed. The caller holds a
  * lock that excludes other calls of the loader. */
 void *system_copy_open(const unsigned char *bytes, size_t size);

@@ -83,6 +83,8 @@ void *system_library_open(const char *path) {
   return NULL;
 }
 
+bool system_file_beside(const char *name, char *out, size_t size) { return false; }
+
 void system_library_close(void *library) { FreeLibrary(library); }
 
 void *system_library_symbol(void *library, const char *name) {

@@ -101,6 +101,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     )
     parser.add_argument("--disabled-pass", type=parse_pass_list_str, default="", help="passes to disable, with commas")
     parser.add_argument("--module-name", default="default", help="name of the module, a prefix of its functions")
+    _add_measure_option(parser)
     _add_print_options(parser)
     apply_defaults(parser, json_params)
 
@@ -135,6 +136,17 @@ def _add_dump_options(parser: argparse.ArgumentParser) -> None:
         "--dump-offloads",
         default="",
         help="write a report of the code generator of each operator: a text, or a page with a picture (.html)",
+    )
+
+
+def _add_measure_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that selects partitions by measurement."""
+    parser.add_argument(
+        "--measure-partitions",
+        metavar="FILE",
+        default="",
+        help="measure each partition with its code generator and with the target, and keep the faster; FILE keeps the "
+        "measurements",
     )
 
 
@@ -197,6 +209,7 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
         output_format=args.output_format,
         dump_code=dump_code,
         dump_offloads=args.dump_offloads,
+        measure_partitions=args.measure_partitions,
         disabled_pass=args.disabled_pass,
         pass_context_configs=args.pass_config,
         mod_name=args.module_name,
@@ -250,6 +263,7 @@ def compile_model(
     output_format: str = "so",
     dump_code=None,
     dump_offloads: str = "",
+    measure_partitions: str = "",
     target_host=None,
     disabled_pass=None,
     pass_context_configs=None,
@@ -300,6 +314,9 @@ def compile_model(
         Intermediate code to write next to the package: "relay", "tir", "ll", "asm".
     dump_offloads : str, optional
         The file for a report of the code generator of each operator.
+    measure_partitions : str, optional
+        The file of measurements of partitions. If given, each partition is measured with its code generator and with
+        the target, and the faster alternative is kept.
     target_host : str, optional
         The target of the host code for a GPU.
     disabled_pass : str or list of str, optional
@@ -394,6 +411,8 @@ def compile_model(
             )
             mod = apply_graph_transforms(mod, transforms)
             mod = composite_target.partition(mod, tvmc_model.params, extra_targets, mod_name)
+            if measure_partitions:
+                mod = composite_target.keep_faster(mod, tvm_target, measure_partitions)
             with records.context:
                 built = build(mod, tvm_target, tvmc_model.params, mod_name, progress, reason)
             times = timing.render() if timing else ""

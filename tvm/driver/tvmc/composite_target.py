@@ -91,6 +91,18 @@ def partition(mod: Any, params: Any, targets: Iterable[dict[str, Any]], mod_name
     return mod
 
 
+def keep_faster(mod: Any, target: Any, records: str) -> Any:
+    """Return the module with the partitions that are faster than the kernels of the target, and print the times."""
+    from ...relay.collage import keep_faster_partitions
+
+    mod, choices = keep_faster_partitions(mod, target, records=records)
+    for choice in choices:
+        library, plain = choice.library_seconds * 1e3, choice.target_seconds * 1e3
+        print(f"{choice.symbol}: {library:.3f} ms with {choice.compiler}, {plain:.3f} ms with the target")
+    return mod
+
+
 __all__ = [
-    "REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names", "partition", "refuse_not_built", "settings",
+    "REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names", "keep_faster", "partition",
+    "refuse_not_built", "settings",
 ]  # fmt: skip

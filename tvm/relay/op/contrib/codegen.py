@@ -15,6 +15,7 @@ generator and whose value is the module to import.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -30,6 +31,9 @@ from ....target.kinds import CPU, KINDS, Option, TargetKind, register_kind
 from .register import get_pattern_table, register_pattern_table
 
 GROUP = "tvm.codegen"
+
+# The code generators of this package, by the module that registers each.
+OWN = {"dnnl": "tvm.relay.op.contrib.dnnl"}
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def register_codegen(codegen: Codegen, override: bool = False) -> Codegen:
 def import_codegens() -> None:
     """Import the installed packages that provide code generators, except those whose import fails: ``load_codegens``
     reports the error when such a code generator is used."""
-    for name in dict.fromkeys(entry.name for entry in entry_points(group=GROUP)):
+    for name in dict.fromkeys([*OWN, *(entry.name for entry in entry_points(group=GROUP))]):
         if name not in _BROKEN:
             try:
                 load_codegens(name)
@@ -153,7 +157,7 @@ _BROKEN: set[str] = set()
 
 
 def load_codegens(name: str) -> None:
-    """Import the installed package that provides a code generator, if there is one.
+    """Import the module of this package or of an installed one that provides a code generator, if there is one.
 
     Parameters
     ----------
@@ -165,6 +169,8 @@ def load_codegens(name: str) -> None:
     TVMError
         The module of the package cannot be imported, or does not register the code generator.
     """
+    if name in OWN:
+        importlib.import_module(OWN[name])
     for entry in entry_points(group=GROUP, name=name):
         if entry.name in CODEGENS:
             continue
