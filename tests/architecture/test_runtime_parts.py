@@ -76,6 +76,7 @@ def made_in(build: Path, sources: list[Path]) -> dict[Path, Path]:
     return {source: (build / source.relative_to(SOURCES)).with_suffix(".o") for source in sources}
 
 
+@pytest.mark.slow("reads the symbols of every object file")
 def test_calls_between_the_parts_of_the_runtime_go_one_way(objects):
     defined: dict[str, str] = {}
     used: dict[str, set[str]] = {}

@@ -141,7 +141,7 @@ def _add_dump_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_measure_option(parser: argparse.ArgumentParser) -> None:
     """Add the option that selects partitions by measurement."""
-    parser.add_argument(
+    detail_group(parser, "partitions").add_argument(
         "--measure-partitions",
         metavar="FILE",
         default="",
