@@ -26,7 +26,7 @@ from typing import Any
 from .. import __version__
 from ..error import TVMError
 from ..relay.backend.aot.c_interface import Interface, Pool, SizedTensor, header
-from ..relay.backend.executor_factory import AOTExecutorFactoryModule, ExecutorFactoryModule, GraphExecutorFactoryModule
+from ..relay.backend.executor_factory import AOTExecutorFactoryModule, GraphExecutorFactoryModule
 from ..runtime.export import write_code
 from ..runtime.module import Module
 from ..runtime.name_transforms import sanitize_name
@@ -40,7 +40,8 @@ STANDALONE_CRT_URL = "./runtime"
 VERSION = 7
 _HOST = "codegen/host"
 
-ExportableModule = AOTExecutorFactoryModule | GraphExecutorFactoryModule | Module
+_Model = AOTExecutorFactoryModule | GraphExecutorFactoryModule
+ExportableModule = _Model | Module
 
 
 class UnsupportedInModelLibraryFormatError(TVMError):
@@ -109,7 +110,8 @@ def _check_all(models: Sequence[Any]) -> None:
 
 def _check(model: Any) -> None:
     """Raise an error for a model that the format cannot contain."""
-    if not isinstance(model, ExecutorFactoryModule) and not (isinstance(model, Module) and model._info.programs):
+    is_model = isinstance(model, (AOTExecutorFactoryModule, GraphExecutorFactoryModule))
+    if not is_model and not (isinstance(model, Module) and model._info.programs):
         raise UnsupportedInModelLibraryFormatError(
             "Model Library Format supports models that relay.build compiled for the executor graph or aot, and "
             f"modules that tvm.build returned, got {type(model).__name__}; export models for the virtual machine with "
@@ -163,7 +165,7 @@ def _write_operator(module: Module, root: Path, when: datetime) -> dict[str, Any
     return {**_description(module, list(programs), when), "memory": memory, "executors": [], "style": "operator"}
 
 
-def _write_model(model: ExecutorFactoryModule, root: Path, when: datetime) -> dict[str, Any]:
+def _write_model(model: _Model, root: Path, when: datetime) -> dict[str, Any]:
     """Write the files of a model and return its metadata."""
     name, executor = model.libmod_name, model.executor.name
     description: dict[str, Any] = {
@@ -196,7 +198,7 @@ def _write_model(model: ExecutorFactoryModule, root: Path, when: datetime) -> di
     return description
 
 
-def _targets(model: ExecutorFactoryModule) -> Sequence[Any]:
+def _targets(model: _Model) -> Sequence[Any]:
     return model.target if isinstance(model.target, tuple) else (model.target,)
 
 
@@ -265,7 +267,7 @@ def generate_c_interface_header(
     found = [Pool(info.pool.pool_name, info.allocated_size, 1, getattr(info.pool, "constant_info_array", None))
              for info in (pools.values() if isinstance(pools, Mapping) else pools)]  # fmt: skip
     places = {sanitize_name(name): place for name, place in io_pool_allocations.items()}
-    interface = Interface(module_name, *tensors, found, True, (), places, devices)
+    interface = Interface(module_name, tensors[0], tensors[1], found, True, (), places, devices)
     path = Path(include_path) / f"{interface.prefix}.h"
     path.write_text(header(interface, workspace_size), encoding="utf-8")
     return str(path)
