@@ -32,10 +32,16 @@ def test_a_sample_of_node_tests_passes_or_is_in_the_table(runner, seed):
 
 @pytest.mark.slow("compiles 20 models to C")
 def test_a_sample_of_node_tests_passes_as_c(runner, seed, tmp_path):
-    """A bundle supports only tensors as inputs and outputs; the other tests pass."""
+    """A bundle supports only tensors as inputs and outputs, and contains no decoders of image files; all other tests
+    pass."""
     listed = runner.known_failures()
     chosen = runner.sample(20, seed)
     found = zip(chosen, runner.run_ahead_of_time(chosen, tmp_path))
+    decoders = {c.name for c in chosen if c.name.startswith("test_image_decoder")}
     passed = ("pass", runner.BUNDLE, "refused: a bundle supports only tensors")
-    wrong = [f"{c.name}: {result}" for c, result in found if not result.startswith(passed) and c.name not in listed]
+    wrong = [
+        f"{c.name}: {result}"
+        for c, result in found
+        if not result.startswith(passed) and c.name not in {*listed, *decoders}
+    ]
     assert not wrong, f"seed {seed}:\n" + "\n".join(wrong)
