@@ -27,7 +27,7 @@ def parametrize_aot_options(test: Callable[..., Any]) -> Any:
     callable
         The test function with the parameters.
     """
-    import pytest
+    import pytest  # pyright: ignore[reportMissingImports]
 
     rows = [(interface, unpacked, AOT_DEFAULT_RUNNER) for interface, unpacked in _COMBINATIONS]
     return pytest.mark.parametrize(["interface_api", "use_unpacked_api", "test_runner"], rows)(test)
