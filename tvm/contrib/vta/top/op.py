@@ -237,7 +237,7 @@ def conv2d_strategy_vta(attrs: Any, inputs: Any, out_type: Any, target: Any) -> 
 
 
 def dense_strategy_vta(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
-    """Return the implementations of ``nn.dense``: packed products run on the accelerator, others on the host.
+    """Return the implementations of ``nn.dense``: packed matmuls run on the accelerator, others on the host.
 
     Parameters
     ----------
